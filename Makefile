@@ -16,7 +16,7 @@ WORKERS  := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 5 ? $$(getconf _NP
 PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # What a change breaks first: digests, the core, texts, plans, statistics, one run from file to gate.
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
-            tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
+            tests/tasks/statistics/test_statistics.py tests/tasks/test_plan_score_gather.py
 
 .PHONY: help demo service service-stop test-smoke test test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 

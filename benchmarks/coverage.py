@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
-from leadline.tasks.analyse.statistics import Clusters, Sample, clopper_pearson, mean_interval
-from leadline.tasks.compare.paired import PairedResult, Series, measure
-from leadline.tasks.compare.sample_size import cases_to_decide
 from leadline.tasks.compare.verdicts import Question, judge
+from leadline.tasks.statistics.paired import PairedResult, Series, measure
+from leadline.tasks.statistics.sample_size import cases_to_decide
+from leadline.tasks.statistics.statistics import Clusters, Sample, clopper_pearson, mean_interval
 
 Numbers = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int, int], Numbers]

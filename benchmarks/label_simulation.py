@@ -11,11 +11,11 @@ from collections import Counter
 
 import numpy as np
 
-from leadline.tasks.labels.drawing import Drawing, draw
-from leadline.tasks.labels.judged_rows import JudgedMetric, JudgedRows
-from leadline.tasks.labels.label import Label
-from leadline.tasks.labels.label_report import LabelledModel, report_labels
-from leadline.tasks.labels.label_sets import Sample, SampledRow
+from leadline.tasks.judges.labels.drawing import Drawing, draw
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
+from leadline.tasks.judges.labels.label_report import LabelledModel, report_labels
+from leadline.tasks.judges.labels.label_sets import Sample, SampledRow
+from leadline.tasks.load.label import Label
 
 
 def labelled(

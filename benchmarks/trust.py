@@ -50,9 +50,9 @@ from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.models.weights import is_here
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.default_embedder import with_default_embedder
-from leadline.tasks.trust import trust_cards
-from leadline.tasks.trust.agreement import agreement
-from leadline.tasks.trust.trust_cards import FILE, TrustCard, merged, read_cards, write_cards
+from leadline.tasks.publish import trust_cards
+from leadline.tasks.publish.trust_cards import FILE, TrustCard, merged, read_cards, write_cards
+from leadline.tasks.statistics.agreement import agreement
 
 RULES: Final = {
     "CREDIT_CARD": ("credit_card", "credit_card_labelled", "credit_card_named"),

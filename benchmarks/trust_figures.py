@@ -17,9 +17,9 @@ from benchmarks.trust_sets import Answer, ComparedSet, LabelledSet, Preference
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.default_embedder import with_default_embedder
-from leadline.tasks.trust.agreement import agreement, bootstrap, spearman
-from leadline.tasks.trust.intervals import wilson
-from leadline.tasks.trust.trust_cards import TrustCard
+from leadline.tasks.publish.trust_cards import TrustCard
+from leadline.tasks.statistics.agreement import agreement, bootstrap, spearman
+from leadline.tasks.statistics.intervals import wilson
 
 EXAMPLES: Final = 3
 _SHOWN: Final = 90

@@ -203,7 +203,7 @@ def _one_against_others(given: Sequence[Sequence[float]]) -> float | None:
     """Return the rank correlation of each person's rating with the mean of the others' of the same answer."""
     import numpy as np
 
-    from leadline.tasks.trust.agreement import spearman
+    from leadline.tasks.statistics.agreement import spearman
 
     pairs = [
         (one, statistics.mean([*said[:at], *said[at + 1 :]]))

@@ -12,21 +12,21 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.analyse.statistics import clopper_pearson
-from leadline.tasks.compare.paired import Series, measure
-from leadline.tasks.stopping.change_questions import CHANGE_LEVEL, LAST_CONFIDENCE
-from leadline.tasks.stopping.gate_questions import Question
-from leadline.tasks.stopping.looks import Seen, judge_evidence
-from leadline.tasks.stopping.wave_order import number_of_waves
-from leadline.tasks.trust.correction import PassFailLabels, post_stratified, prediction_powered
-from leadline.tasks.trust.judge_drift import (
+from leadline.tasks.compare.change_questions import CHANGE_LEVEL, LAST_CONFIDENCE
+from leadline.tasks.statistics.correction import PassFailLabels, post_stratified, prediction_powered
+from leadline.tasks.statistics.judge_drift import (
     CERTAIN,
     POOLED_CHECKS,
     SUSPICIOUS,
     repeated_verdict_drift,
     verdict_drift,
 )
-from leadline.tasks.trust.judge_noise import net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.judge_noise import net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.paired import Series, measure
+from leadline.tasks.statistics.statistics import clopper_pearson
+from leadline.tasks.stopping.gate_questions import Question
+from leadline.tasks.stopping.looks import Seen, judge_evidence
+from leadline.tasks.stopping.wave_order import number_of_waves
 
 ROWS: Final = 2_000
 _Decided: TypeAlias = tuple[float, str]

@@ -39,7 +39,7 @@ from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.logs import tail
 from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.shared.report_links import UI_VARIABLE
-from leadline.tasks.store.locks import is_held, locked
+from leadline.tasks.ground.locks import is_held, locked
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}

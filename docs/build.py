@@ -33,8 +33,8 @@ from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.load.formats.registry import all_formats
 from leadline.tasks.perturb.copies import perturb
 from leadline.tasks.perturb.perturbations import SONAR, recipe
+from leadline.tasks.publish.trust_cards import TrustCard, read_cards
 from leadline.tasks.store.store import Store
-from leadline.tasks.trust.trust_cards import TrustCard, read_cards
 
 HERE = Path(__file__).parent
 STUB: Final = HERE.parent / "leadline" / "metrics.pyi"

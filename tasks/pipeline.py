@@ -49,10 +49,13 @@ from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import open_run, release
 from leadline.tasks.db.tables import provide_tables
-from leadline.tasks.drift.epochs import enrolled_keys, judge_key
-from leadline.tasks.drift.run_judges import JUDGES, notice_replies, watch
-from leadline.tasks.drift.scores_after_change import reused_after_change
-from leadline.tasks.labels.run_corrections import GateOn, correct_run
+from leadline.tasks.ground.files import write_json
+from leadline.tasks.ground.processes import process_record
+from leadline.tasks.ground.tmpfiles import clean_stale
+from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
+from leadline.tasks.judges.drift.run_judges import JUDGES, notice_replies, watch
+from leadline.tasks.judges.drift.scores_after_change import reused_after_change
+from leadline.tasks.judges.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
@@ -70,11 +73,8 @@ from leadline.tasks.runs.signs_of_life import give_sign, record_lost
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.stopped_run import give_valid_intervals
 from leadline.tasks.stopping.wave_order import order_in_waves, wave_part
-from leadline.tasks.stopping.wave_steps import WaveOutcome
-from leadline.tasks.store.files import write_json
-from leadline.tasks.store.processes import process_record
+from leadline.tasks.stopping.wave_outcome import WaveOutcome
 from leadline.tasks.store.store import JOBS, Run, Store
-from leadline.tasks.store.tmpfiles import clean_stale
 from leadline.tasks.store.vectors.vectors import ParquetVectors
 
 _NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")

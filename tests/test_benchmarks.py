@@ -33,7 +33,7 @@ WITH_MODELS = {
 PARTS = {"live_service", "machine", "subjects", "trust_figures", "trust_sets", "all"}
 """What others are made of, or run the others."""
 ELSEWHERE = {"trust", "label_simulation"}
-"""Held by tests/tasks/trust/test_trust_figures.py and tests/tasks/labels/test_label_simulation.py."""
+"""Held by tests/tasks/statistics/test_trust_figures.py and tests/tasks/judges/labels/test_label_simulation.py."""
 IN_PROCESSES = {"dispatch", "end_to_end", "night", "crowd", "webhook_load"}
 
 

@@ -29,10 +29,10 @@ from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.reading import reading
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
+from leadline.tasks.ground.timeline import Timeline, in_part, timed_by
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import Timeline, in_part, timed_by
 
 P = ParamSpec("P")
 R = TypeVar("R")

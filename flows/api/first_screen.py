@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.numbers import figure
-from leadline.tasks.publish.templating import render_of
+from leadline.tasks.ground.numbers import figure
+from leadline.tasks.ground.templating import render_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame

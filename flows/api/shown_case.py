@@ -10,8 +10,8 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import visible
 from leadline.flows.api.first_screen import HERE, label_of
-from leadline.tasks.numbers import figure
-from leadline.tasks.publish.templating import render_of
+from leadline.tasks.ground.numbers import figure
+from leadline.tasks.ground.templating import render_of
 from leadline.tasks.runs.show import case
 from leadline.tasks.store.store import Run, Store
 

@@ -9,8 +9,8 @@ from typing import Final
 from leadline.evaluators.ground.text import count, nouns
 from leadline.flows.ci.check_outcome import CheckOutcome, Verdict
 from leadline.flows.ci.inert_markdown import block, code, sentence
-from leadline.tasks.numbers import duration, figure, movement
-from leadline.tasks.publish.templating import render_of
+from leadline.tasks.ground.numbers import duration, figure, movement
+from leadline.tasks.ground.templating import render_of
 
 LARGEST: Final = 65_536
 """Bytes of a summary: GitHub's limit of a comment, there of characters; GitLab takes more."""

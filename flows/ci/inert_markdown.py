@@ -14,7 +14,7 @@ from typing import Final
 
 from leadline.evaluators.ground.secret_values import masked
 from leadline.evaluators.ground.text import visible
-from leadline.tasks.publish.templating import markdown
+from leadline.tasks.ground.templating import markdown
 
 _JOINER: Final = "\u2060"
 """WORD JOINER: it has no width, and no name, number or address goes on beyond it."""

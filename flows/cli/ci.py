@@ -14,7 +14,7 @@ from leadline.flows.cli.evaluate import evaluated
 from leadline.flows.cli.options import form_options
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import Session, say, server_option, session_options
-from leadline.tasks.timeline import Timeline, timed_by
+from leadline.tasks.ground.timeline import Timeline, timed_by
 
 if TYPE_CHECKING:
     from leadline.flows.ci.prepare import CheckRequest

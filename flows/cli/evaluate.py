@@ -20,8 +20,8 @@ from leadline.flows.cli.session import Session, check_ledger, say, server_option
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.analyse.answers import says_all
-from leadline.tasks.timeline import Timeline, in_step, timed_by
-from leadline.tasks.trace_events import MOST_CALLS, noting_imports, write_trace
+from leadline.tasks.ground.timeline import Timeline, in_step, timed_by
+from leadline.tasks.ground.trace_events import MOST_CALLS, noting_imports, write_trace
 
 if TYPE_CHECKING:
     from leadline.flows.evaluate.config import EvaluateResult

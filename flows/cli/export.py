@@ -167,7 +167,7 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return []
-    from leadline.tasks.store.files import handed_out
+    from leadline.tasks.ground.files import handed_out
 
     target = output / source.name if output.is_dir() else output
     with handed_out(target) as draft:
@@ -177,8 +177,8 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
 
 def _copy_all(run: Run, output: Path | None) -> Path:
     """Copy the folder of results to a new folder."""
+    from leadline.tasks.ground.permissions import copy_out
     from leadline.tasks.publish.exports.export_run import empty_folder
-    from leadline.tasks.store.permissions import copy_out
 
     if not run.results.is_dir():
         _require_completed(run, "results")

@@ -54,7 +54,7 @@ def init(session: Session, /, file: str | None, force: bool, **options: Any) -> 
     _refuse_other_file(force)
     from leadline.flows.init.first_look import look
     from leadline.flows.init.settings_text import settings_text
-    from leadline.tasks.store.permissions import hand_out
+    from leadline.tasks.ground.permissions import hand_out
 
     seen = look(config)
     for warning in seen.plan.warnings:
@@ -77,7 +77,7 @@ def _refuse_other_file(force: bool) -> None:
 
 
 def _print(seen: FirstLook) -> None:
-    from leadline.tasks.numbers import money
+    from leadline.tasks.ground.numbers import money
 
     planned = seen.plan
     models = f"{count(len(planned.models), 'model')} ({listing(map(clean, planned.models), most=5)})"

@@ -13,7 +13,7 @@ from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.session import Session, check_ledger, say, session_options
 
 if TYPE_CHECKING:
-    from leadline.tasks.labels.certificates import Certificate
+    from leadline.tasks.judges.labels.certificates import Certificate
 
 NOT_CERTIFIED: Final = 1
 
@@ -72,7 +72,7 @@ def judges_certify(
 
 
 def _print_certificate(found: Certificate, *, missing: int, unjudged: int) -> None:
-    from leadline.tasks.labels.correction_lines import STATES, agreement_in_words
+    from leadline.tasks.judges.labels.correction_lines import STATES, agreement_in_words
 
     half = ", the half held out" if found.held_out else ""
     rows = f"{count(found.n_labels, 'labelled row')} of {count(found.n_people, 'person', 'people')}{half}"

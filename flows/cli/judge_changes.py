@@ -17,8 +17,8 @@ from leadline.flows.cli.session import F, Session, check_ledger, say, session_op
 
 if TYPE_CHECKING:
     from leadline.flows.drift.config import CheckJudgesConfig
-    from leadline.tasks.drift.enrolment import Enrolment
-    from leadline.tasks.drift.judge_standing import JudgeStanding
+    from leadline.tasks.judges.drift.enrolment import Enrolment
+    from leadline.tasks.judges.drift.judge_standing import JudgeStanding
 
 CHANGED: Final = 1
 NOT_CHECKED: Final = 3
@@ -123,7 +123,7 @@ def judges_accept(session: Session, /, judge: str, **places: Any) -> None:
 @click.pass_obj
 def judges_status(session: Session, /, judge: str | None, as_json: bool) -> None:
     """Show how the enrolled judges stand; no judge is asked."""
-    from leadline.tasks.drift.judge_standing import standings
+    from leadline.tasks.judges.drift.judge_standing import standings
 
     every = standings(session.open_store())
     found = [one for one in every if judge in (None, one.name, one.model)]

@@ -11,12 +11,12 @@ import click
 from leadline.evaluators.ground.text import count
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.session import F, Session, check_ledger, say, session_options
-from leadline.tasks.numbers import duration, money
+from leadline.tasks.ground.numbers import duration, money
 
 if TYPE_CHECKING:
     from leadline.flows.shared.settings import JudgeAccess
-    from leadline.tasks.labels.judge_comparison import ComparedJudge, JudgeComparison
-    from leadline.tasks.labels.judging import Need
+    from leadline.tasks.judges.labels.judge_comparison import ComparedJudge, JudgeComparison
+    from leadline.tasks.judges.labels.judging import Need
 
 LABELS_HELP: Final = "Only this set of labels. Default: all together, with those that came with datasets."
 
@@ -112,7 +112,7 @@ def judges_train(
     jury is.
     """
     from leadline.flows.trust.candidates import candidates, jury_named
-    from leadline.tasks.labels.jury_training import train_jury
+    from leadline.tasks.judges.labels.jury_training import train_jury
 
     store, access = session.open_store(), access_of(options)
     jury = jury_named(name, access)

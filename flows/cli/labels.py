@@ -19,15 +19,15 @@ from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import F, Session, say, session_options
 
 if TYPE_CHECKING:
-    from leadline.tasks.labels.drawing import Drawing
-    from leadline.tasks.labels.judged_rows import JudgedRows
-    from leadline.tasks.labels.label import Label
-    from leadline.tasks.labels.label_report import LabelledModel
-    from leadline.tasks.labels.label_sets import LabelSet
-    from leadline.tasks.labels.run_corrections import LabelledMetric
-    from leadline.tasks.labels.ties import Tie
+    from leadline.tasks.judges.labels.drawing import Drawing
+    from leadline.tasks.judges.labels.judged_rows import JudgedRows
+    from leadline.tasks.judges.labels.label_report import LabelledModel
+    from leadline.tasks.judges.labels.label_sets import LabelSet
+    from leadline.tasks.judges.labels.run_corrections import LabelledMetric
+    from leadline.tasks.judges.labels.ties import Tie
+    from leadline.tasks.load.label import Label
+    from leadline.tasks.statistics.correction import Corrected
     from leadline.tasks.store.store import Run, Store
-    from leadline.tasks.trust.correction import Corrected
 
 _SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -96,14 +96,14 @@ def labels_sample(
     output: Path | None,
 ) -> None:
     """Draw rows of a run at random for people to label."""
-    from leadline.tasks.labels.criterion import criterion_of
-    from leadline.tasks.labels.drawing import draw
-    from leadline.tasks.labels.judged_rows import read_judged_rows
-    from leadline.tasks.labels.label_sets import LabelSet, make_sample
-    from leadline.tasks.labels.labelling_tasks import tasks_of, tasks_of_ties, why_more, written
-    from leadline.tasks.labels.question_labels import question_rows
+    from leadline.tasks.ground.files import handed_out
+    from leadline.tasks.judges.labels.criterion import criterion_of
+    from leadline.tasks.judges.labels.drawing import draw
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
+    from leadline.tasks.judges.labels.labelling_tasks import tasks_of, tasks_of_ties, why_more, written
+    from leadline.tasks.judges.labels.question_labels import question_rows
     from leadline.tasks.runs.lookup import find_run
-    from leadline.tasks.store.files import handed_out
 
     store = session.open_store()
     run = find_run(store, run_name)
@@ -147,9 +147,9 @@ def labels_sample(
 
 def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
     """Return the rows of a run on which people are tied, whatever the set, and print them."""
-    from leadline.tasks.labels.dataset_labels import dataset_labels
-    from leadline.tasks.labels.known_labels import labels_of_question
-    from leadline.tasks.labels.ties import ties
+    from leadline.tasks.judges.labels.dataset_labels import dataset_labels
+    from leadline.tasks.judges.labels.known_labels import labels_of_question
+    from leadline.tasks.judges.labels.ties import ties
 
     found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
     if found:
@@ -170,9 +170,9 @@ def labels_import(
     session: Session, /, files: Sequence[Path], set_name: str, run_name: str | None, metric: str | None, person: str
 ) -> None:
     """Take labels from files: of the labelling page, CSV, JSON Lines, Label Studio or Argilla."""
-    from leadline.tasks.labels.judged_rows import read_judged_rows
-    from leadline.tasks.labels.label_files import read_labels
-    from leadline.tasks.labels.label_sets import LabelSet
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.label_files import read_labels
+    from leadline.tasks.judges.labels.label_sets import LabelSet
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
@@ -222,11 +222,11 @@ def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run
 @click.pass_obj
 def labels_export(session: Session, /, set_name: str, output: Path) -> None:
     """Write the labels of a set to a file, with model and texts of their rows."""
-    from leadline.tasks.labels.known_labels import known_labels
-    from leadline.tasks.labels.label_files import write_labels
-    from leadline.tasks.labels.label_sets import find_label_set
-    from leadline.tasks.labels.labelled_rows import seen_rows
-    from leadline.tasks.store.files import handed_out
+    from leadline.tasks.ground.files import handed_out
+    from leadline.tasks.judges.labels.known_labels import known_labels
+    from leadline.tasks.judges.labels.label_files import write_labels
+    from leadline.tasks.judges.labels.label_sets import find_label_set
+    from leadline.tasks.judges.labels.labelled_rows import seen_rows
 
     store = session.open_store()
     found = find_label_set(store, set_name).labels()
@@ -245,7 +245,7 @@ def labels_export(session: Session, /, set_name: str, output: Path) -> None:
 @click.pass_obj
 def labels_list(session: Session, /, as_json: bool) -> None:
     """List the sets of labels."""
-    from leadline.tasks.labels.label_sets import label_sets
+    from leadline.tasks.judges.labels.label_sets import label_sets
 
     lines = []
     for labels_of in label_sets(session.open_store()):
@@ -283,10 +283,10 @@ def labels_list(session: Session, /, as_json: bool) -> None:
 @click.pass_obj
 def labels_report(session: Session, /, run_name: str, metric: str, set_name: str | None, as_json: bool) -> None:
     """Say what labels say of a judge: its scores corrected, agreement, and which threshold fits."""
-    from leadline.tasks.labels.dataset_labels import dataset_labels
-    from leadline.tasks.labels.judged_rows import read_judged_rows
-    from leadline.tasks.labels.known_labels import labels_of_question
-    from leadline.tasks.labels.run_corrections import measure
+    from leadline.tasks.judges.labels.dataset_labels import dataset_labels
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.known_labels import labels_of_question
+    from leadline.tasks.judges.labels.run_corrections import measure
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
@@ -310,8 +310,8 @@ def _plain(value: Any) -> Any:
 
 
 def _print_report(found: LabelledMetric, run: str) -> None:
-    from leadline.tasks.labels.correction_lines import STATES
-    from leadline.tasks.trust.more_labels import in_words
+    from leadline.tasks.judges.labels.correction_lines import STATES
+    from leadline.tasks.statistics.more_labels import in_words
 
     report = found.report
     click.echo(f"{report.question}")

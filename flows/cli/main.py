@@ -26,8 +26,8 @@ from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
 from leadline.flows.cli.running import start_ahead, store_of
 from leadline.flows.cli.session import Session, say, session_options
-from leadline.tasks.store.permissions import keep_private
-from leadline.tasks.timeline import process_began
+from leadline.tasks.ground.permissions import keep_private
+from leadline.tasks.ground.timeline import process_began
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

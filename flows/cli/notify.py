@@ -80,8 +80,8 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
     from leadline.flows.notify.watching import Watcher, prefect_ui
     from leadline.flows.prefect_server.prefect_settings import configured_api
     from leadline.flows.prefect_server.resolve import lasting_api
-    from leadline.tasks.store.locks import locked
-    from leadline.tasks.store.user_folder import state_folder
+    from leadline.tasks.ground.locks import locked
+    from leadline.tasks.ground.user_folder import state_folder
 
     recipients = _recipients()
     services = [f"{one.name} ({service_of(one)})" for one in recipients]

@@ -162,8 +162,8 @@ def _levels(text: str) -> tuple[float, ...]:
 
 def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed: str | None) -> str:
     """Return a dataset with the answers; the benchmark's own files become one in the store."""
+    from leadline.tasks.ground.files import digest
     from leadline.tasks.rgb.predictions import convert, is_predictions
-    from leadline.tasks.store.files import digest
 
     if not all(is_predictions(path) for path in paths):
         if len(paths) > 1:

@@ -54,7 +54,7 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     from leadline.tasks.analyse.answers import answers_of, says_all
     from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
-    from leadline.tasks.timeline import RunTime
+    from leadline.tasks.ground.timeline import RunTime
 
     counted, answers = what_counts(found["record"]), answers_of(found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
@@ -129,7 +129,7 @@ def _print_labels(
     corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
-    from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
+    from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
 
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
     if lines:

@@ -113,7 +113,7 @@ def _form_of(output: Path | None) -> str:
 
 
 def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
-    from leadline.tasks.store.files import handed_out
+    from leadline.tasks.ground.files import handed_out
 
     if form == "table":
         raise UsageError(

@@ -15,7 +15,7 @@ from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import session_options
 
 if TYPE_CHECKING:
-    from leadline.tasks.trust.trust_cards import TrustCard
+    from leadline.tasks.publish.trust_cards import TrustCard
 
 _AGAIN: Final = "python -m benchmarks.trust DIR --metric {}"
 
@@ -30,7 +30,7 @@ def trust(evaluator: str | None, as_json: bool) -> None:
     Each figure stands with its data, number of labels, interval and what to beware of. How far your judge agrees with
     your people says `leadline labels report`.
     """
-    from leadline.tasks.trust.trust_cards import read_cards
+    from leadline.tasks.publish.trust_cards import read_cards
 
     cards = read_cards(evaluator)
     if evaluator is not None and not cards:
@@ -46,7 +46,7 @@ def trust(evaluator: str | None, as_json: bool) -> None:
 def _unmeasured(evaluator: str) -> UsageError:
     """Return why there is no card, and what to do."""
     from leadline.evaluators.core.registry import all_evaluators
-    from leadline.tasks.trust.trust_cards import read_cards
+    from leadline.tasks.publish.trust_cards import read_cards
 
     known = all_evaluators()
     kind = known.get(evaluator)

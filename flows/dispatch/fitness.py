@@ -12,9 +12,9 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.models.runtime import require_device
 from leadline.evaluators.settings.settings import Settings
+from leadline.tasks.ground.files import digest
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
-from leadline.tasks.store.files import digest
 from leadline.tasks.store.store import JOBS, Run, Store
 
 

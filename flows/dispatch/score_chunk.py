@@ -26,11 +26,11 @@ from leadline.evaluators.ground.text import count
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
 from leadline.flows.shared.server_outage import outlast_outages
+from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.subchunks import score_on_all_cores
-from leadline.tasks.store.files import write_json
 from leadline.tasks.store.store import Store
 
 outlast_outages()

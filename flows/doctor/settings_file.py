@@ -58,7 +58,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.flows.shared.projects import projects
     from leadline.flows.triggers.outside_requests import allowed
     from leadline.tasks.db.csv_files import is_guarded
-    from leadline.tasks.labels.criterion import guides
+    from leadline.tasks.judges.labels.criterion import guides
     from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
     from leadline.tasks.maintenance.retention import load_retention
     from leadline.tasks.plan.standing_params import standing_params

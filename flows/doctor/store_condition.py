@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from leadline.flows.doctor.diagnosis import Diagnosis, State
+from leadline.tasks.ground.locks import locked
 from leadline.tasks.ledger.location import LEDGER_VARIABLE, ledger_place, require_ledger
-from leadline.tasks.store.locks import locked
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.store_format import FORMAT, format_of
 

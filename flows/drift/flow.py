@@ -1,6 +1,6 @@
 """The flow ``check-judges``: whether judges are still the ones that were enrolled. A schedule runs it every day.
 
-It contains no logic: :mod:`leadline.tasks.drift` checks, and the command line calls that without Prefect.
+It contains no logic: :mod:`leadline.tasks.judges.drift` checks, and the command line calls that without Prefect.
 """
 
 from __future__ import annotations

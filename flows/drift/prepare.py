@@ -16,13 +16,13 @@ from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.flows.drift.config import CheckJudgesConfig, CheckJudgesResult
 from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
-from leadline.tasks.drift.asking import NotChecked
-from leadline.tasks.drift.drift_check import check_judge
-from leadline.tasks.drift.enrolling import accept, enrol
-from leadline.tasks.drift.enrolment import Enrolment
-from leadline.tasks.drift.epochs import enrolled_keys, judge_key
-from leadline.tasks.drift.judge_standing import JudgeStanding, standing_of
-from leadline.tasks.drift.probes import canary_probes, probes_of_file, probes_of_run
+from leadline.tasks.judges.drift.asking import NotChecked
+from leadline.tasks.judges.drift.drift_check import check_judge
+from leadline.tasks.judges.drift.enrolling import accept, enrol
+from leadline.tasks.judges.drift.enrolment import Enrolment
+from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
+from leadline.tasks.judges.drift.judge_standing import JudgeStanding, standing_of
+from leadline.tasks.judges.drift.probes import canary_probes, probes_of_file, probes_of_run
 from leadline.tasks.plan.selection import load_own_evaluators
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Store

@@ -29,7 +29,7 @@ from leadline.tasks.analyse.answers import SYMBOLS, says_all
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.drift.run_judges import JUDGES
+from leadline.tasks.judges.drift.run_judges import JUDGES
 from leadline.tasks.store.store import Run, Store
 
 _ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}

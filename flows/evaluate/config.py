@@ -38,8 +38,8 @@ from leadline.flows.shared.settings import (
     StorePlace,
 )
 from leadline.tasks.analyse.answers import Answer
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.plan.further_trials import AUTO
-from leadline.tasks.timeline import RunTime
 
 
 class EvaluateConfig(FormModel):

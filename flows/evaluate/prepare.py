@@ -19,9 +19,10 @@ from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, 
 from leadline.flows.shared.reading import reading
 from leadline.tasks.analyse.slice_columns import require_columns
 from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.drift.epochs import with_epochs
-from leadline.tasks.labels.label_names import unknown_names
-from leadline.tasks.labels.label_sets import find_label_set
+from leadline.tasks.ground.timeline import in_part
+from leadline.tasks.judges.drift.epochs import with_epochs
+from leadline.tasks.judges.labels.label_names import unknown_names
+from leadline.tasks.judges.labels.label_sets import find_label_set
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_canaries
 from leadline.tasks.plan.default_embedder import embedder_in_words, with_default_embedder
@@ -36,7 +37,6 @@ from leadline.tasks.runs.baseline import NONE, check_against
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.stopping.refusals import check_stoppable
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import in_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         file = canaries_of(config.judges)
         if file:
             _, canaries = load_canaries(store, file, jobs)
-            estimates = with_canaries(connection, jobs, estimates, canaries, settings)
+            estimates = with_canaries(connection, jobs, estimates, [each.expected for each in canaries], settings)
     ctx = EvalContext(settings)
     return PlanPreview(
         dataset=config.dataset,

@@ -27,21 +27,22 @@ from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import FailOn, is_dask
 from leadline.flows.traces.run_trace import export_run
-from leadline.tasks import log_context, pipeline
+from leadline.tasks import pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.analyse.gate import Decision
 from leadline.tasks.db.connection import kept_open
+from leadline.tasks.ground import log_context
+from leadline.tasks.ground.log_context import logged_as
+from leadline.tasks.ground.timeline import Timeline, current, timed_by
 from leadline.tasks.load import load_dataset
-from leadline.tasks.log_context import logged_as
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
 from leadline.tasks.stopping.stopped_run import in_words
-from leadline.tasks.stopping.wave_steps import WaveOutcome
+from leadline.tasks.stopping.wave_outcome import WaveOutcome
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.timeline import Timeline, current, timed_by
 
 LONG_S: Final = 6 * 3600.0
 """Seconds of scoring after which judges are checked again at the end."""

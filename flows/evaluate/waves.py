@@ -12,8 +12,8 @@ from leadline.tasks import pipeline
 from leadline.tasks.runs.baseline import NONE, find_baseline
 from leadline.tasks.stopping.looks import Look
 from leadline.tasks.stopping.wave_order import wave_of
-from leadline.tasks.stopping.wave_steps import Asked, end_waves, look_after
 from leadline.tasks.store.store import Run, Store
+from leadline.tasks.wave_steps import Asked, end_waves, look_after
 
 
 @dataclass(frozen=True, slots=True)

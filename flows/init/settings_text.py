@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.flows.init.first_look import EXAMPLE_JUDGE, FirstLook, several
+from leadline.tasks.ground.numbers import money
 from leadline.tasks.load.field_names import normalized
-from leadline.tasks.numbers import money
 
 if TYPE_CHECKING:
     from jinja2 import Template

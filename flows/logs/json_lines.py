@@ -16,7 +16,7 @@ from typing import Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks import log_context
+from leadline.tasks.ground import log_context
 
 VARIABLE: Final = "LEADLINE_LOG_FORMAT"
 FORMATS: Final = ("plain", "json")

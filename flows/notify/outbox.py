@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from leadline.flows.notify.notice import Notice, together
 from leadline.flows.notify.recipients import Recipient
-from leadline.tasks.store.files import write_json
+from leadline.tasks.ground.files import write_json
 
 FIRST_PAUSE_S: Final = 10.0
 LONGEST_PAUSE_S: Final = 600.0

@@ -26,7 +26,7 @@ from leadline.flows.notify.recipients import Recipient
 from leadline.flows.notify.sending import send
 from leadline.flows.shared.server_outage import not_waiting
 from leadline.flows.ui.run_index import RunIndex
-from leadline.tasks.store.files import replacing
+from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.store import Store
 
 OVERLAP: Final = timedelta(minutes=20)

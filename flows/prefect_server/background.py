@@ -31,7 +31,7 @@ from leadline.flows.prefect_server import flock
 from leadline.flows.prefect_server.logs import log_folder, tail
 from leadline.flows.prefect_server.prefect_settings import prefect_home
 from leadline.flows.prefect_server.server_settings import DRAIN_TIMEOUT_S, START_TIMEOUT_S, ServerOptions, Services
-from leadline.tasks.store.user_folder import state_folder
+from leadline.tasks.ground.user_folder import state_folder
 
 DEFAULT_PORT: Final = 4200
 STOP_TIMEOUT_S: Final = DRAIN_TIMEOUT_S + 10.0

@@ -23,8 +23,8 @@ from leadline.flows.prefect_server.choice import Choice, ServerUse, chosen_serve
 from leadline.flows.prefect_server.ephemeral import TemporaryServer
 from leadline.flows.prefect_server.prefect_settings import configured_api
 from leadline.flows.prefect_server.server_settings import NO_TELEMETRY
-from leadline.tasks.outages import server_wait_s
-from leadline.tasks.timeline import in_step
+from leadline.tasks.ground.outages import server_wait_s
+from leadline.tasks.ground.timeline import in_step
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting

@@ -127,7 +127,7 @@ async def _serve(options: ServerOptions, listener: socket.socket, url: str, pare
 
     from leadline.flows.prefect_server.database import prepare_database
     from leadline.flows.prefect_server.drain import PendingWrites
-    from leadline.tasks.store.locks import locked
+    from leadline.tasks.ground.locks import locked
 
     class Server(uvicorn.Server):
         @contextmanager

@@ -17,7 +17,7 @@ from leadline.evaluators.ground.text import one_line
 from leadline.flows.api.evaluation import evaluate
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.pytest_plugin.suite import Suite
-from leadline.tasks.store.files import write_json
+from leadline.tasks.ground.files import write_json
 
 
 class EvaluationFailed(Exception):

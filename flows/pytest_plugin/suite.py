@@ -19,10 +19,10 @@ from leadline.flows.api.evaluation import Request, requested
 from leadline.flows.api.metric_choice import chosen_metrics
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.files import digest
 from leadline.tasks.policy import policy_text
 from leadline.tasks.policy.policy import Policy, Role
 from leadline.tasks.policy.policy_file import load_policy
-from leadline.tasks.store.files import digest
 
 LONGEST_NAME: Final = 80
 

@@ -27,7 +27,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.outages import next_pause_s, server_wait_s
+from leadline.tasks.ground.outages import next_pause_s, server_wait_s
 
 log = logging.getLogger("leadline.server")
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.timeline import RunTime
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData

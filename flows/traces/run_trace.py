@@ -15,9 +15,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.flows.traces.span_tree import Node, Value, tree_of
+from leadline.tasks.ground.timeline import Timeline
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.timeline import Timeline
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

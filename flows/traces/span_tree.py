@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.tasks.timeline import SCORE, Span
+from leadline.tasks.ground.timeline import SCORE, Span
 
 MOST: Final = 5_000
 """Spans that are exported of a run; judge calls beyond are left out first, then chunks."""

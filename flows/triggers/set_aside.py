@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.ground.redaction import without_secrets
-from leadline.tasks.store.files import digest, write_json
-from leadline.tasks.store.user_folder import state_folder
+from leadline.tasks.ground.files import digest, write_json
+from leadline.tasks.ground.user_folder import state_folder
 
 MOST: Final = 200
 """Deliveries that are kept; the oldest go."""

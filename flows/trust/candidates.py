@@ -10,10 +10,10 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.settings.jury_config import JuryConfig
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
-from leadline.tasks.drift.epochs import with_epochs
-from leadline.tasks.labels.dataset_labels import labels_of_datasets
-from leadline.tasks.labels.judge_comparison import JudgeComparison, compare_judges
-from leadline.tasks.labels.judging import (
+from leadline.tasks.judges.drift.epochs import with_epochs
+from leadline.tasks.judges.labels.dataset_labels import labels_of_datasets
+from leadline.tasks.judges.labels.judge_comparison import JudgeComparison, compare_judges
+from leadline.tasks.judges.labels.judging import (
     JudgedLabels,
     Judging,
     Need,
@@ -23,8 +23,8 @@ from leadline.tasks.labels.judging import (
     need_of,
     new_occasion,
 )
-from leadline.tasks.labels.known_labels import known_labels
-from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
+from leadline.tasks.judges.labels.known_labels import known_labels
+from leadline.tasks.judges.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.plan.cost import require_prices
 from leadline.tasks.store.store import Store

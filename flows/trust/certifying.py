@@ -9,14 +9,14 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.tasks.drift.epochs import with_epochs
-from leadline.tasks.labels.certificates import Certificate, certificate_of, keep_certificate
-from leadline.tasks.labels.dataset_labels import dataset_labels
-from leadline.tasks.labels.judged_rows import JudgedMetric, read_judged_rows
-from leadline.tasks.labels.judging import Judging, Need, judge_labelled_rows, judging_by, need_of
-from leadline.tasks.labels.known_labels import KnownLabels, known_labels
-from leadline.tasks.labels.label_report import LabelReport, report_labels
-from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
+from leadline.tasks.judges.drift.epochs import with_epochs
+from leadline.tasks.judges.labels.certificates import Certificate, certificate_of, keep_certificate
+from leadline.tasks.judges.labels.dataset_labels import dataset_labels
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric, read_judged_rows
+from leadline.tasks.judges.labels.judging import Judging, Need, judge_labelled_rows, judging_by, need_of
+from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
+from leadline.tasks.judges.labels.label_report import LabelReport, report_labels
+from leadline.tasks.judges.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.plan.jobs import read_jobs
 from leadline.tasks.store.store import JOBS, Run, Store
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 import orjson
 
 from leadline.evaluators.ground.text import percent
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.timeline import RunTime
 
 FRESH_S: Final = 2.0
 FRESH_REMOTE_S: Final = 15.0

@@ -21,7 +21,7 @@ from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.ui.access import PACKAGE, Access
 from leadline.flows.ui.run_index import RunIndex, RunLine, Wish, datasets_of
 from leadline.flows.ui.served_files import answer_with, files_of, folder_of
-from leadline.tasks.publish.templating import OWN, render_of
+from leadline.tasks.ground.templating import OWN, render_of
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Aggregating: per model and metric the mean with its interval, coverage, bounds, pass share and verdict.
 
 One pass of SQL over the scores gives the sums (``aggregate.sql``); the formulas over these few sums are in
-:mod:`leadline.tasks.analyse.statistics`.
+:mod:`leadline.tasks.statistics.statistics`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from leadline.evaluators.data.row import Reason
 from leadline.tasks.analyse.clusters import show_cluster_rows
 from leadline.tasks.analyse.dataset_metrics import DatasetValue, dataset_values
-from leadline.tasks.analyse.statistics import (
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.policy.policy import Role, Rule
+from leadline.tasks.statistics.statistics import (
     Clusters,
     Interval,
     Judged,
@@ -27,9 +30,6 @@ from leadline.tasks.analyse.statistics import (
     mean_interval,
     verdict,
 )
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines, show_targets
-from leadline.tasks.policy.policy import Role, Rule
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -3,8 +3,8 @@
 People's labels of the question itself decide it where there are some. Else each row is decided by the best metric that
 was made for it. A metric that errs is allowed for: what it passes is
 corrected by how often it passes right answers and fails wrong ones
-(:func:`leadline.tasks.trust.correction.rogan_gladen`). Rows that nothing decided may be good or bad, which widens the
-interval to both sides.
+(:func:`leadline.tasks.statistics.correction.rogan_gladen`). Rows that nothing decided may be good or bad, which widens
+the interval to both sides.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import provide_tables, records, replace_lines
 from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.trust.correction import ErrorRates, rogan_gladen
-from leadline.tasks.trust.early_stopping import ALWAYS_VALID
-from leadline.tasks.trust.intervals import effective_number
+from leadline.tasks.statistics.correction import ErrorRates, rogan_gladen
+from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
+from leadline.tasks.statistics.intervals import effective_number
+from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:
     import numpy.typing as npt

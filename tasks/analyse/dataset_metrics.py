@@ -16,12 +16,12 @@ from leadline.evaluators.core.registry import find, get
 from leadline.evaluators.data.annotations import Annotation
 from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
 from leadline.evaluators.data.row import Json
-from leadline.tasks.analyse.bounded_mean import TAIL, Mean
 from leadline.tasks.analyse.model_strengths import model_strengths, pair_tables
 from leadline.tasks.analyse.pair_records import read_pairs
-from leadline.tasks.analyse.statistics import Interval, Method
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
+from leadline.tasks.statistics.bounded_mean import TAIL, Mean
+from leadline.tasks.statistics.statistics import Interval, Method
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.text import count, listing, number, percent
-from leadline.tasks.analyse.statistics import FEW_SEEN, TRUSTING
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.trust.more_labels import in_words, more_for_value
+from leadline.tasks.statistics.more_labels import in_words, more_for_value
+from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from leadline.evaluators.data.details import MOST_LABELS, Details, LabelValues
 from leadline.evaluators.data.pair_outcomes import Order
 from leadline.evaluators.ground.text import count
-from leadline.tasks.analyse.bradley_terry import Comparison, Strength, strengths
 from leadline.tasks.analyse.pair_records import JudgedPair
+from leadline.tasks.statistics.bradley_terry import Comparison, Strength, strengths
 
 
 def model_strengths(pairs: Sequence[JudgedPair]) -> dict[str, Strength]:

@@ -1,7 +1,7 @@
 """Flip rates net of the judge's own noise: how much more a perturbation changes than asking the judge twice.
 
-The estimators are those of :mod:`leadline.tasks.trust.judge_noise`. Which of them a metric gets follows from the trials
-that its rows have:
+The estimators are those of :mod:`leadline.tasks.statistics.judge_noise`. Which of them a metric gets follows from the
+trials that its rows have:
 
 * every row has several: ``trials``;
 * the pairs that turned in the first trial have, and a part of the others: ``two-phase``;
@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.trust.intervals import effective_number
-from leadline.tasks.trust.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.intervals import effective_number
+from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:
     import numpy as np

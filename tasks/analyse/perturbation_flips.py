@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leadline.tasks.analyse.net_flips import NetRates, net_rates
-from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.evaluators.data.pair_outcomes import Order
-from leadline.tasks.analyse.bounded_mean import mean_of_clusters
 from leadline.tasks.analyse.pair_records import JudgedPair
+from leadline.tasks.statistics.bounded_mean import mean_of_clusters
 
 LEAST_BIAS: Final = 0.05
 """A judge is biased where the interval of its bias lies beyond this share of the pairs."""

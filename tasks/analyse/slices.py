@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, Chosen, fill_slice_rows
-from leadline.tasks.analyse.statistics import Sample, mean_interval
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.statistics.statistics import Sample, mean_interval
 
 if TYPE_CHECKING:
     import numpy as np

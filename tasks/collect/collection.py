@@ -20,8 +20,8 @@ from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.replies import Answer
 from leadline.tasks.collect.targets import Target
+from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.store.files import handed_out
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 

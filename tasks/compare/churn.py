@@ -2,8 +2,9 @@
 
 The mean difference of two runs is not biased by noise, and its interval holds it. What noise distorts is the number of
 cases that change sides. The estimators are those of flips under perturbation, see
-:mod:`leadline.tasks.trust.judge_noise`: from the trials of each case where both runs have several, else from those rows
-of either run that were judged more than once. Equal answers whose trials are the same in both runs share one stored
+:mod:`leadline.tasks.statistics.judge_noise`: from the trials of each case where both runs have several, else from those
+rows of either run that were judged more than once. Equal answers whose trials are the same in both runs share one
+stored
 score: nothing changed, and no noise is in it.
 """
 
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from leadline.tasks.compare.results import Churn, MetricInfo
 from leadline.tasks.compare.run_pair import SIDES, Values
 from leadline.tasks.db.statements import sql
-from leadline.tasks.trust.intervals import effective_number
-from leadline.tasks.trust.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.intervals import effective_number
+from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 
 if TYPE_CHECKING:
     import numpy as np

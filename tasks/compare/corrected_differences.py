@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.compare.results import Comparison, CorrectedDifference, MetricComparison
-from leadline.tasks.labels.dataset_labels import dataset_labels
-from leadline.tasks.labels.judged_rows import JudgedRows, read_judged_rows
-from leadline.tasks.labels.known_labels import KnownLabels, known_labels
-from leadline.tasks.labels.label import Label, consensus
-from leadline.tasks.labels.label_report import report_labels
-from leadline.tasks.labels.row_chances import RowChance, row_chances
-from leadline.tasks.trust.correction import Corrected, actively_sampled
-from leadline.tasks.trust.intervals import difference
+from leadline.tasks.judges.labels.dataset_labels import dataset_labels
+from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
+from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
+from leadline.tasks.judges.labels.label_report import report_labels
+from leadline.tasks.judges.labels.row_chances import RowChance, row_chances
+from leadline.tasks.load.label import Label, consensus
+from leadline.tasks.statistics.correction import Corrected, actively_sampled
+from leadline.tasks.statistics.intervals import difference
 
 if TYPE_CHECKING:
     import numpy as np

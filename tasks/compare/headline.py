@@ -12,7 +12,7 @@ from typing import Final
 
 from leadline.evaluators.ground.text import count, listing, nouns
 from leadline.tasks.compare.results import MetricComparison, Outcome, SliceComparison
-from leadline.tasks.numbers import bound, movement
+from leadline.tasks.ground.numbers import bound, movement
 
 MOST_NAMES: Final = 3
 """Metrics that a headline names one by one."""

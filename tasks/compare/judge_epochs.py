@@ -15,9 +15,9 @@ from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.run_pair import metrics_of
-from leadline.tasks.drift.run_judges import JUDGES
-from leadline.tasks.drift.scores_after_change import put_to_changed
-from leadline.tasks.store.files import digest
+from leadline.tasks.ground.files import digest
+from leadline.tasks.judges.drift.run_judges import JUDGES
+from leadline.tasks.judges.drift.scores_after_change import put_to_changed
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:

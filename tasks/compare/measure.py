@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.analyse.bounded_mean import CONFIDENCE
 from leadline.tasks.compare.churn import find_churn
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Options
-from leadline.tasks.compare.paired import Series, measure, sign_test
 from leadline.tasks.compare.paired_dataset_metrics import DatasetMetric, compare_dataset_metrics
 from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair, SliceComparison
 from leadline.tasks.compare.run_flips import find_flips
 from leadline.tasks.compare.run_pair import Counted, Values, pair_rows, pair_values
 from leadline.tasks.compare.slice_differences import Slice, compare_slices, read_slices
 from leadline.tasks.compare.verdicts import Question
+from leadline.tasks.statistics.bounded_mean import CONFIDENCE
+from leadline.tasks.statistics.paired import Series, measure, sign_test
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

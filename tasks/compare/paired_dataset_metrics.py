@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from leadline.evaluators.core.registry import get
-from leadline.tasks.analyse.bounded_mean import TAIL
-from leadline.tasks.analyse.statistics import Interval
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Margins
-from leadline.tasks.compare.paired import SEED, PairedResult
 from leadline.tasks.compare.run_pair import number_clusters
 from leadline.tasks.db.statements import sql
+from leadline.tasks.statistics.bounded_mean import TAIL
+from leadline.tasks.statistics.paired import SEED, PairedResult
+from leadline.tasks.statistics.statistics import Interval
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,9 +25,9 @@ from leadline.evaluators.ground.jsonio import write
 from leadline.tasks.compare.headline import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips
-from leadline.tasks.publish.templating import render
-from leadline.tasks.store.files import replacing
-from leadline.tasks.store.permissions import copy_out
+from leadline.tasks.ground.files import replacing
+from leadline.tasks.ground.permissions import copy_out
+from leadline.tasks.ground.templating import render
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

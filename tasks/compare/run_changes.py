@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.text import listing
 from leadline.tasks.analyse.changes import MOST_ROWS, OTHER_POLICY
+from leadline.tasks.compare.change_questions import LAST_CONFIDENCE, change_questions, decisions
 from leadline.tasks.compare.engine import compare_sides
 from leadline.tasks.compare.headline import overall
 from leadline.tasks.compare.options import Options
@@ -25,8 +26,7 @@ from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.runs.baseline import NONE, Chosen, find_baseline
-from leadline.tasks.stopping.change_questions import LAST_CONFIDENCE, change_questions, decisions
-from leadline.tasks.stopping.wave_steps import WaveOutcome
+from leadline.tasks.stopping.wave_outcome import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from leadline.evaluators.ground.text import listing, one_line
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, benjamini_hochberg
 from leadline.tasks.compare.headline import label
-from leadline.tasks.compare.paired import Series, measure
 from leadline.tasks.compare.results import Change, MetricComparison, SliceComparison
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.statistics.paired import Series, measure
 
 if TYPE_CHECKING:
     import numpy as np

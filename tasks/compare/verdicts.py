@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from leadline.evaluators.ground.text import count
-from leadline.tasks.analyse.statistics import Judged, verdict
-from leadline.tasks.compare.paired import PairedResult, holm
 from leadline.tasks.compare.results import Change, Outcome
-from leadline.tasks.compare.sample_size import cases_to_decide, detectable
-from leadline.tasks.numbers import bound, figure
+from leadline.tasks.ground.numbers import bound, figure
+from leadline.tasks.statistics.paired import PairedResult, holm
+from leadline.tasks.statistics.sample_size import cases_to_decide, detectable
+from leadline.tasks.statistics.statistics import Judged, verdict
 
 
 @dataclass(frozen=True, slots=True)

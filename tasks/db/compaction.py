@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from leadline.tasks.db.connection import connect, literal
-from leadline.tasks.store.files import replacing
+from leadline.tasks.ground.files import replacing
 
 LEAST_SIZE: Final = 4 << 20
 """Bytes of a file below which rewriting saves too little."""

@@ -21,7 +21,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.text.sentences import Splitter, without_surrogates
 from leadline.tasks.generate.documents.document import Document
-from leadline.tasks.store.files import digest
+from leadline.tasks.ground.files import digest
 
 Unit: TypeAlias = Literal["characters", "tokens"]
 

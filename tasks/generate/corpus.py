@@ -14,7 +14,7 @@ from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
 from leadline.tasks.generate.documents.document import DocumentsError
 from leadline.tasks.generate.documents.document_files import FoundFiles
 from leadline.tasks.generate.documents.reading import read_documents
-from leadline.tasks.store.files import digest
+from leadline.tasks.ground.files import digest
 
 MOST_CHARACTERS: Final = 256 * 1024 * 1024
 """Characters of all chunks together; they are in memory."""

@@ -12,7 +12,7 @@ import orjson
 from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import SIMILARITY, Repeats, repeated_by_meaning
 from leadline.tasks.generate.questions import Pair
-from leadline.tasks.store.files import digest, handed_out
+from leadline.tasks.ground.files import digest, handed_out
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,9 +15,9 @@ from leadline.evaluators.data.row import Json
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Reply
 from leadline.evaluators.text.sentences import without_surrogates
+from leadline.tasks.ground.files import digest
+from leadline.tasks.ground.processes import this_process
 from leadline.tasks.ledger.operations import Account, End, Find, Intend, KeepCheck, Operation, Read
-from leadline.tasks.store.files import digest
-from leadline.tasks.store.processes import this_process
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 

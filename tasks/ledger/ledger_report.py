@@ -12,9 +12,9 @@ from typing import Any, Final
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.processes import is_gone
 from leadline.tasks.ledger import postgres, sqlite
 from leadline.tasks.ledger.ledger import unpack
-from leadline.tasks.store.processes import is_gone
 
 _AT_A_TIME: Final = 500
 """Calls that one query asks for."""

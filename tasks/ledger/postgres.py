@@ -18,9 +18,9 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.evaluators.ground.redaction import without_secrets
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
+from leadline.tasks.ground.processes import BEAT_S, this_process
 from leadline.tasks.ledger.operations import LATER_COLUMNS, Beat, End, Intend, Operation, Query, described, perform
-from leadline.tasks.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
-from leadline.tasks.store.processes import BEAT_S, this_process
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import count, nouns
+from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.field_names import LABELS
 from leadline.tasks.load.limits import COLUMNS_FROM
@@ -20,7 +21,6 @@ from leadline.tasks.load.readers import read_blocks
 from leadline.tasks.load.readers.item import Container, Layout
 from leadline.tasks.load.source import Source, undated
 from leadline.tasks.store.digests import file_digest
-from leadline.tasks.store.files import digest, publish_folder, write_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

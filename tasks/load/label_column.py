@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.tasks.labels.label import LONGEST, label_value, value_range
 from leadline.tasks.load.column_map import mapped
 from leadline.tasks.load.field_names import LABELS, METADATA
+from leadline.tasks.load.label import LONGEST, label_value, value_range
 from leadline.tasks.load.values import ValueFault, shown, unpacked
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from typing import IO, Any, Final, Protocol
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.tasks.ground.files import replacing
 from leadline.tasks.ledger.location import ledger_place
 from leadline.tasks.maintenance.contents import Contents, alone
-from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import ENDED, Run, Store
 from leadline.tasks.store.store_format import STORE_FILE, format_of, refuse_later
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.store.locks import locked
+from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.tmpfiles import remove
 from leadline.tasks.store.object_storage import Listed
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.tmpfiles import remove
 
 SET_ASIDE: Final = "damaged"
 """Folder of damaged files that were set aside."""

@@ -26,15 +26,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.compare.report import FOLDER as COMPARISONS
+from leadline.tasks.ground.files import digest
+from leadline.tasks.ground.tmpfiles import remove, stale_files, temporary_beside
 from leadline.tasks.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.tasks.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop
 from leadline.tasks.runs.signs_of_life import record_lost
 from leadline.tasks.runs.versions import runs_in_use
-from leadline.tasks.store.files import digest
 from leadline.tasks.store.remote import Remote
 from leadline.tasks.store.scratch import stale_folders
 from leadline.tasks.store.store import DROPPED, MANIFEST, Store
-from leadline.tasks.store.tmpfiles import remove, stale_files, temporary_beside
 from leadline.tasks.store.vectors.vectors import used_mark
 
 Kind: TypeAlias = Literal["run", "dataset", "comparison", "scores", "embeddings", "set aside", "temporary"]

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.db.connection import connect, literal
-from leadline.tasks.labels.certificates import is_as_written
-from leadline.tasks.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
+from leadline.tasks.judges.labels.certificates import is_as_written
+from leadline.tasks.judges.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.maintenance.contents import Contents, alone
 from leadline.tasks.store.digests import file_digest, is_sealed, seal_fault

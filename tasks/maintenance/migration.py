@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from leadline.tasks.ground.files import replacing
 from leadline.tasks.maintenance.contents import Contents, alone
 from leadline.tasks.maintenance.integrity import read_through
 from leadline.tasks.store.digests import file_digest, is_sealed, seal
-from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import MANIFEST, Store
 from leadline.tasks.store.store_format import write_format
 

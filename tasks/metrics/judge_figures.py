@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.tasks.drift.judge_standing import STATES, standings
+from leadline.tasks.judges.drift.judge_standing import STATES, standings
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.families import OTHER, Figures, few
 from leadline.tasks.store.store import Store

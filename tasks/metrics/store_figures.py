@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from leadline.evaluators.ground.errors import LeadlineError
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.families import MOST, Buckets, Figures, label
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.timeline import RunTime
 
 _GATES = {"pass": 1.0, "inconclusive": 0.5, "fail": 0.0}
 STATES = ("running", "completed", "failed", "interrupted", LOST)

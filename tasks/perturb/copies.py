@@ -22,9 +22,9 @@ from leadline.evaluators.judge.prompting import prompt
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.evaluators.judge_client.failures import JudgeError
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
+from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
-from leadline.tasks.store.files import handed_out
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 

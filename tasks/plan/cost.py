@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,6 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.chunks import local_chunk_size
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.prices import require_judge_price
-from leadline.tasks.score.canaries import Canary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -112,7 +111,7 @@ def with_canaries(
     connection: DuckDBPyConnection,
     jobs: Sequence[EvaluatorJob],
     estimates: Mapping[str, Estimate | None],
-    canaries: Sequence[Canary],
+    canaries: Sequence[Container[str]],
     settings: Settings,
 ) -> dict[str, Estimate | None]:
     """Add the cost of canaries, which are asked with every chunk; chunks are counted as if cut for this machine.
@@ -121,6 +120,7 @@ def with_canaries(
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
         jobs: The evaluators of the run.
         estimates: The estimates without canaries, by id.
+        canaries: For each the evaluators that it is put to.
         settings: The run's settings, which name the judges.
     """
     judging = [job.evaluator_id for job in jobs if job.lane == "judge"]
@@ -132,7 +132,7 @@ def with_canaries(
         known, evaluator = estimates.get(job.evaluator), job.build()
         if known is None or not known.calls or not isinstance(evaluator, JudgeEvaluator):
             continue
-        asked = sum(job.evaluator in canary.expected for canary in canaries)
+        asked = sum(job.evaluator in asking for asking in canaries)
         judge = _judge(evaluator, settings)
         judges = 1 if judge is None else len(members_of(judge))
         calls = known.calls + judges * math.ceil(asked * evaluator.calls_per_row() * chunks)

@@ -19,11 +19,15 @@ from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.models.weights import absolute, is_directory
 from leadline.evaluators.settings.jury_config import judge_from
 from leadline.evaluators.settings.settings import Settings
+from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.plan.selection import load_own_evaluators
-from leadline.tasks.store.files import digest, write_json
+from leadline.tasks.store.store import Run
 
 ALL_ROWS: Final = "all"
 """Every row gets all trials."""
+
+QUARANTINED: Final = "quarantined.json"
+"""File of a plan with the judges that rows are not put to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +180,15 @@ def settings_record(settings: Settings) -> dict[str, Any]:
     """Return a run's settings as JSON."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return values | {"judges": [judge.model_dump(mode="json") for judge in settings.judges]}
+
+
+def quarantined_judges(run: Run) -> Mapping[str, str]:
+    """Return the judges that rows of a run are not put to, each with the reason, by key.
+
+    Args:
+        run: The run, whose plan is here.
+    """
+    try:
+        return dict(json.loads((run.plan / QUARANTINED).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}

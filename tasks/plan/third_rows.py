@@ -22,12 +22,12 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import DATASET_TABLES, literal
 from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.further_trials import two_phase_jobs
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import compute_missing, segments
 from leadline.tasks.store.digests import file_digest
-from leadline.tasks.store.files import digest, publish_folder, write_json
 from leadline.tasks.store.store import MANIFEST, Run, Store
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator, Spec
 from leadline.evaluators.core.metric import Metric
+from leadline.tasks.ground.files import digest
 from leadline.tasks.policy.asked_questions import Proof, Question
-from leadline.tasks.store.files import digest
 
 EVERY: Final = "*"
 """Names every metric."""

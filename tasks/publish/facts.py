@@ -12,7 +12,7 @@ from leadline.evaluators.data.details import Details
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import provide_tables, records
-from leadline.tasks.labels.correction_lines import read_certificates, read_corrections
+from leadline.tasks.judges.labels.correction_lines import read_certificates, read_corrections
 from leadline.tasks.publish.views import (
     Aggregate,
     EvaluatorView,

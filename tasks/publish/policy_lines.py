@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground.text import count
-from leadline.tasks.numbers import bound, figure, percent
+from leadline.tasks.ground.numbers import bound, figure, percent
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
 
 if TYPE_CHECKING:

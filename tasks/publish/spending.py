@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.evaluators.ground.text import count
-from leadline.tasks.numbers import ABSENT, money
+from leadline.tasks.ground.numbers import ABSENT, money
 
 
 @dataclass(frozen=True, slots=True)

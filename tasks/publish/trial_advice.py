@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from leadline.evaluators.ground.text import count, nouns
-from leadline.tasks.numbers import money
+from leadline.tasks.ground.numbers import money
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView
-from leadline.tasks.trust.intervals import Z
-from leadline.tasks.trust.judge_noise import Components
+from leadline.tasks.statistics.intervals import Z
+from leadline.tasks.statistics.judge_noise import Components
 
 MORE: Final = 2
 """Further trials of a row that are spoken of."""

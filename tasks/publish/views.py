@@ -12,8 +12,8 @@ from leadline.tasks.analyse.changes import Changes
 from leadline.tasks.analyse.findings.finding import Fault
 from leadline.tasks.analyse.findings.flip_noise import noise_in_a_word
 from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
-from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
-from leadline.tasks.timeline import RunTime
+from leadline.tasks.ground.timeline import RunTime
+from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

@@ -15,13 +15,13 @@ import orjson
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.collect.templates import render_text
+from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.sniff import layout_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.load.values import ValueFault
 from leadline.tasks.rgb.testbed import SEED, Testbed, check, documents, find_testbed
-from leadline.tasks.store.files import handed_out
 
 NOISE: Final = (0.0, 0.2, 0.4, 0.6, 0.8)
 """The paper's levels."""

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.statistics.statistics import clopper_pearson
 from leadline.tasks.store.store import Run, Store
 
 

@@ -12,13 +12,13 @@ import orjson
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
+from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.sniff import layout_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
 from leadline.tasks.rgb.testbed import Testbed, find_testbed
-from leadline.tasks.store.files import handed_out
 
 _NAME: Final = re.compile(
     r"prediction_(?P<testbed>(?:en|zh)(?:_(?:refine|int|fact))?)_(?P<model>.+?)_temp[0-9.]+_noise.*"

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
+from leadline.tasks.ground.processes import has_ended, process_of
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
-from leadline.tasks.store.processes import has_ended, process_of
 from leadline.tasks.store.store import DROPPED, Run, Store
-from leadline.tasks.timeline import RunTime
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
 _INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")

@@ -22,11 +22,11 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.evaluators.models.runtime import device_in_use, require_device
-from leadline.tasks import log_context
-from leadline.tasks.drift.run_judges import quarantined_judges
-from leadline.tasks.log_context import logged_as
+from leadline.tasks.ground import log_context
+from leadline.tasks.ground.log_context import logged_as
+from leadline.tasks.ground.timeline import Span, microseconds, span
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.plan.jobs import EvaluatorJob, read_canary_dataset, read_jobs
+from leadline.tasks.plan.jobs import EvaluatorJob, quarantined_judges, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
 from leadline.tasks.score.guard import score_rows, unscored
 from leadline.tasks.score.rows import NeededRow, needed_evaluators, read_chunk
@@ -34,7 +34,6 @@ from leadline.tasks.score.worker_context import context_for
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
-from leadline.tasks.timeline import Span, microseconds, span
 
 if TYPE_CHECKING:
     from leadline.evaluators.ground.refs import ModelRef

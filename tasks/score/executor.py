@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeVar
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.judge_client.event_loop import cancel_all
-from leadline.tasks.parent_watch import end_with_parent
+from leadline.tasks.ground.parent_watch import end_with_parent
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, score_chunk
 

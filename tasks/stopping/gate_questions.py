@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.text import listing
 from leadline.tasks.analyse.answer_shares import good_share, policy_rates, rows_decide, wanted_share
-from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy, Role, Rule
+from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -10,14 +10,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.ground.text import listing, percent
-from leadline.tasks.analyse.statistics import Interval, Judged, verdict
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy, Role
+from leadline.tasks.statistics.early_stopping import ALWAYS_VALID, always_valid_interval
+from leadline.tasks.statistics.statistics import Interval, Judged, verdict
 from leadline.tasks.stopping.gate_questions import Question, is_bounded
 from leadline.tasks.stopping.looks import Seen, read_seen
-from leadline.tasks.stopping.wave_steps import WaveOutcome
-from leadline.tasks.trust.early_stopping import ALWAYS_VALID, always_valid_interval
+from leadline.tasks.stopping.wave_outcome import WaveOutcome
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

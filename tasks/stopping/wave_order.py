@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown
+from leadline.tasks.ground.files import digest
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import reads_ids
-from leadline.tasks.store.files import digest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

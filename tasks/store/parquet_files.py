@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
+from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.digests import seal
-from leadline.tasks.store.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa

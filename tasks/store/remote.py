@@ -19,9 +19,9 @@ from typing import Final, TypeVar
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
 from leadline.evaluators.ground.paths import from_home
-from leadline.tasks.store.files import digest, publish_folder, replacing
+from leadline.tasks.ground.files import digest, publish_folder, replacing
+from leadline.tasks.ground.user_folder import state_folder
 from leadline.tasks.store.object_storage import Bucket
-from leadline.tasks.store.user_folder import state_folder
 
 A = TypeVar("A")
 B = TypeVar("B")

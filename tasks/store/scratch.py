@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.store.locks import is_held, locked
-from leadline.tasks.store.tmpfiles import host_tag
+from leadline.tasks.ground.locks import is_held, locked
+from leadline.tasks.ground.tmpfiles import host_tag
 
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Store

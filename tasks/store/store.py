@@ -44,9 +44,9 @@ from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.evaluators.ground.paths import from_home
 from leadline.evaluators.ground.project_scope import project_scope
 from leadline.evaluators.ground.secret_values import masked_value
+from leadline.tasks.ground.files import replacing, write_json
+from leadline.tasks.ground.locks import locked_if_possible
 from leadline.tasks.store.digests import file_digest
-from leadline.tasks.store.files import replacing, write_json
-from leadline.tasks.store.locks import locked_if_possible
 from leadline.tasks.store.store_format import settle_format
 
 if TYPE_CHECKING:

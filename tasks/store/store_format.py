@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.store.files import write_json
+from leadline.tasks.ground.files import write_json
 
 if TYPE_CHECKING:
     from leadline.tasks.store.remote import Remote

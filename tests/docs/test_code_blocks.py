@@ -39,7 +39,7 @@ from leadline.flows.triggers.outside_requests import allowed
 from leadline.flows.triggers.webhook_payloads import read_choice
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
-from leadline.tasks.labels.criterion import guides
+from leadline.tasks.judges.labels.criterion import guides
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.maintenance.retention import load_retention

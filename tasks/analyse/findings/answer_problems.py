@@ -14,10 +14,10 @@ from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.model_problems import of_metric
 from leadline.tasks.analyse.findings.row_words import rows_in_words
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.asked_questions import Question
+from leadline.tasks.statistics.statistics import clopper_pearson
 
 NAMED_ROWS: Final = 3
 """Bad rows that a problem names in its text."""

@@ -11,9 +11,9 @@ from leadline.evaluators.ground.text import count, listing, number
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.statistics import Differences, differ
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.statistics.statistics import Differences, differ
 
 _UNSURE: Final = "Add test cases before choosing between these models, or choose by cost and time."
 

@@ -13,7 +13,7 @@ from leadline.tasks.analyse.findings.model_problems import failing_rows, of_metr
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.trust.more_labels import in_words, more_for_value
+from leadline.tasks.statistics.more_labels import in_words, more_for_value
 
 
 def corrected_value_problems(view: RunView) -> Iterator[Finding]:

@@ -26,11 +26,11 @@ from leadline.tasks.analyse.findings.root_causes import (
     main_cause,
     root_causes,
 )
-from leadline.tasks.analyse.statistics import fisher_exact
 from leadline.tasks.analyse.text_clusters import LEAST, clusters, distinctive_words, label_vectors, text_vectors
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Role
+from leadline.tasks.statistics.statistics import fisher_exact
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,11 +22,11 @@ from leadline.tasks.analyse.findings.flip_noise import (
     noise_problems,
     untold,
 )
-from leadline.tasks.analyse.statistics import binomial_test, clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.perturb.perturbations import described
 from leadline.tasks.policy.policy import Role
+from leadline.tasks.statistics.statistics import binomial_test, clopper_pearson
 
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.run_view import RunView

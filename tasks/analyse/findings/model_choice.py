@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from leadline.evaluators.ground.text import count, listing, nouns, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import Finding
-from leadline.tasks.analyse.statistics import Differences, Interval, Sample, differ, mean_interval
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.statistics.statistics import Differences, Interval, Sample, differ, mean_interval
 
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.run_view import RunView

@@ -10,9 +10,9 @@ from leadline.evaluators.data.row import Severity
 from leadline.evaluators.ground.text import count, listing, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.statistics import FEW_SEEN, Interval
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.statistics.statistics import FEW_SEEN, Interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from leadline.evaluators.ground.text import count, percent
-from leadline.tasks.analyse.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
-from leadline.tasks.analyse.bradley_terry import Strength
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.model_strengths import model_strengths
 from leadline.tasks.analyse.pair_records import JudgedPair, read_pairs
+from leadline.tasks.statistics.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
+from leadline.tasks.statistics.bradley_terry import Strength
 
 
 def preferred_model(view: RunView) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from leadline.evaluators.ground.text import count, listing, nouns, quoted
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, read_changes
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.numbers import movement
+from leadline.tasks.ground.numbers import movement
 
 _ACTIONS: Final = (
     "Open the cases named and read the answer beside the baseline's. Look for the cause in what changed between the "

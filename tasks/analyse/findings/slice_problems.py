@@ -18,10 +18,10 @@ from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.model_problems import avid_code
 from leadline.tasks.analyse.slice_columns import PERTURBATION, RETRIEVAL, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES
-from leadline.tasks.analyse.statistics import ENOUGH_SEEN
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records
 from leadline.tasks.policy.policy import Role
+from leadline.tasks.statistics.statistics import ENOUGH_SEEN
 
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.run_view import RunView

@@ -64,7 +64,7 @@ ORDER BY evaluator_id, model_id
 
 -- statement: paired
 -- Differences between the leading model of a metric (in leaders) and each other model on the cases that both answered,
--- in sums over the families of copies and their influences (see Clusters in tasks/analyse/statistics.py).
+-- in sums over the families of copies and their influences (see Clusters in tasks/statistics/statistics.py).
 WITH ours AS (
     SELECT metric_id, rows.model_id, case_id, value
     FROM row_scores
@@ -167,7 +167,7 @@ ORDER BY model_id
 
 -- statement: sound_pairs
 -- Differences between models on the cases that both answered, 1 for sound and 0 for not, in sums over the families of
--- copies and their influences (see Clusters in tasks/analyse/statistics.py).
+-- copies and their influences (see Clusters in tasks/statistics/statistics.py).
 WITH by_cluster AS (
     SELECT
         led.model_id AS leader,

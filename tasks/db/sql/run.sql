@@ -111,7 +111,7 @@ CREATE TABLE details (
     details      VARCHAR NOT NULL       -- JSON, see evaluators/data/details.py
 );
 
--- What a judge's mean is by people's labels, per metric and model; see tasks/labels. Metrics that pass or fail rows have
+-- What a judge's mean is by people's labels, per metric and model; see tasks/judges/labels. Metrics that pass or fail rows have
 -- the share of good answers, others the mean label.
 CREATE TABLE corrections (
     metric_id    USMALLINT NOT NULL,

@@ -25,7 +25,7 @@ from leadline.tasks.generate.documents.document import Document, DocumentDraft, 
 from leadline.tasks.generate.documents.document_files import File, Kind
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.pdf import read_pages
-from leadline.tasks.parent_watch import end_with_input
+from leadline.tasks.ground.parent_watch import end_with_input
 
 SILENCE_S: Final = 60.0
 """Longest time for a page of PDF, or for all of an HTML file."""

@@ -12,11 +12,11 @@ from collections.abc import Set
 from itertools import islice
 from typing import Final
 
+from leadline.tasks.ground.plugins import Plugins
 from leadline.tasks.load.column_map import mapped
 from leadline.tasks.load.columns import listed
 from leadline.tasks.load.field_names import resembling
 from leadline.tasks.load.formats.base import DatasetFormat
-from leadline.tasks.plugins import Plugins
 
 AUTO: Final = "auto"
 """Stands for the format that recognises the first records."""

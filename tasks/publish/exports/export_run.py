@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.ground.files import handed_out
+from leadline.tasks.ground.permissions import copy_out
+from leadline.tasks.ground.tmpfiles import remove, temporary_beside
 from leadline.tasks.publish.exports.exporter import EXPORTERS
 from leadline.tasks.publish.run_results import read_results
-from leadline.tasks.store.files import handed_out
-from leadline.tasks.store.permissions import copy_out
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.store.tmpfiles import remove, temporary_beside
 
 
 def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:

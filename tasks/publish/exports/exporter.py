@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Final
 
-from leadline.tasks.plugins import Plugins
+from leadline.tasks.ground.plugins import Plugins
 from leadline.tasks.publish.run_results import RunResults
 
 

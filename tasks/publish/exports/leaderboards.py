@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.tree_layout import metric_meta
-from leadline.tasks.publish.templating import render
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView, number
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
 from leadline.tasks.publish.report.section import Section, all_sections, render_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.templating import render
 
 
 @register_exporter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground import jsonio
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.db.statements import sql
-from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
+from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
 from leadline.tasks.publish.exports.leaderboards import standings

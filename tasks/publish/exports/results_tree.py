@@ -14,6 +14,7 @@ from leadline.evaluators.ground import jsonio
 from leadline.evaluators.ground.text import count, visible
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.eval_results import KIND, fits_texts, write_eval_results
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
@@ -21,7 +22,6 @@ from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, sta
 from leadline.tasks.publish.exports.tree_layout import descriptor, finding
 from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.templating import render
 from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
 
 if TYPE_CHECKING:

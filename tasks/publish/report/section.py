@@ -14,9 +14,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, Final
 
-from leadline.tasks.plugins import Plugins
+from leadline.tasks.ground.plugins import Plugins
+from leadline.tasks.ground.templating import render_source
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.templating import render_source
 from leadline.tasks.publish.views import Facts
 
 LAST: Final = 1000

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.digests import seal
-from leadline.tasks.store.files import replacing
 from leadline.tasks.store.vectors.vector_index import DIGEST_BYTES, as_array
 
 if TYPE_CHECKING:

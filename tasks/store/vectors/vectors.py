@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.store.locks import locked
+from leadline.tasks.ground.locks import locked
 from leadline.tasks.store.parquet_files import warn_damaged
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors.vector_files import as_table, read_digests, read_table, read_vectors, write_vectors

@@ -11,7 +11,7 @@ from leadline.flows.ci.change_facts import ChangeFacts
 from leadline.flows.ci.check_outcome import decide, exit_code
 from leadline.flows.ci.config import CheckConfig
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.tasks.timeline import RunTime
+from leadline.tasks.ground.timeline import RunTime
 
 NOTHING = ChangeFacts(
     n_cases=4, n_rows=4, models=("bot",), compared=True, note="", notes=(), worse={}, broken=(), n_broken=0, fixed=(),

@@ -21,9 +21,9 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.prefect_server.choice import Choice, ServerUse
 from leadline.flows.shared.settings import Gate
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import RunTime
 
 
 def result_of(tmp_path: Path, gate: Gate = "pass", **changes: Any) -> EvaluateResult:

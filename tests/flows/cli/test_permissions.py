@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.store import permissions, user_folder
-from leadline.tasks.store.permissions import copy_out, keep_private
+from leadline.tasks.ground import permissions, user_folder
+from leadline.tasks.ground.permissions import copy_out, keep_private
 
 LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
 

@@ -24,9 +24,9 @@ from leadline.flows.dispatch.pools import Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, NO_DEVICE, UNFIT
 from leadline.flows.dispatch.shards import Shards, ShardTimeouts
 from leadline.flows.shared.settings import Dispatch
+from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
-from leadline.tasks.store.files import write_json
 from leadline.tasks.store.store import Store
 
 LONG = 1_000.0

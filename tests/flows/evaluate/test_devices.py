@@ -17,10 +17,10 @@ from leadline.flows.evaluate.run import _follow, run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Models
+from leadline.tasks.ground.timeline import Timeline
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import Timeline
 from tests.support.models.tiny_models import make_embedder
 
 CHUNK = Chunk("store", "run", "dataset", "gpu", 0, 0, 7, 8, 8)

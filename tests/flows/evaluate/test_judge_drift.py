@@ -19,10 +19,10 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import preview
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
-from leadline.tasks.labels.judging import occasion_at
+from leadline.tasks.ground.timeline import Timeline, timed_by
+from leadline.tasks.judges.labels.judging import occasion_at
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import Timeline, timed_by
 from tests.support.judges.changing_judge import ChangingJudge
 from tests.support.judges.judge_endpoint import Question, broken, serving
 from tests.support.judges.judged_run import register, write_rows
@@ -130,7 +130,7 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
 
 def run_checks_of_another_day() -> Any:
     import leadline.flows.drift.prepare as prepare
-    import leadline.tasks.drift.drift_check as module
+    import leadline.tasks.judges.drift.drift_check as module
 
     class Tomorrow(module.datetime):  # type: ignore[name-defined,misc]
         @classmethod
@@ -146,7 +146,7 @@ def run_checks_of_another_day() -> Any:
 def test_a_judge_that_changes_while_a_run_of_seven_hours_asks_it_is_found_at_the_runs_end(
     judge: ChangingJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import leadline.tasks.drift.run_judges as module
+    import leadline.tasks.judges.drift.run_judges as module
 
     class Later(module.datetime):  # type: ignore[name-defined,misc]
         @classmethod

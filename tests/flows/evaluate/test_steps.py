@@ -17,11 +17,11 @@ from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Dispatch
+from leadline.tasks.ground.timeline import PARTS
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import LocalLanes
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import PARTS
 
 
 def test_an_evaluation_needs_no_prefect(tmp_path: Path) -> None:

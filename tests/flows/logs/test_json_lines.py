@@ -16,8 +16,8 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run
 from leadline.flows.cli.session import _Relay
 from leadline.flows.logs.json_lines import LONGEST, JsonLines, json_line, prefect_environment, wants_json
-from leadline.tasks import log_context
-from leadline.tasks.log_context import logged_as
+from leadline.tasks.ground import log_context
+from leadline.tasks.ground.log_context import logged_as
 
 RUN_OF_PREFECT = """
 from prefect.logging import get_logger

@@ -20,7 +20,7 @@ from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.flows.cli.main import run
 from leadline.flows.metrics.exporter import Exporter, app_of
-from leadline.tasks.drift.enrolment import Enrolment, Replies, save_enrolment
+from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment
 from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.metrics.families import EXPORTED, OF_THE_WEBHOOK, Kind
 from leadline.tasks.store.store import Store

@@ -16,8 +16,8 @@ from leadline.flows.model_version.config import ModelVersionConfig, ModelVersion
 from leadline.flows.model_version.prepare import evaluation_of, reading_of_suite, target_of
 from leadline.flows.model_version.version_check import decide, is_final, subject_of
 from leadline.flows.shared.settings import FailOn
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.timeline import RunTime
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 

@@ -32,8 +32,8 @@ from leadline.flows.prefect_server.logs import new_log, tail
 from leadline.flows.prefect_server.prefect_settings import configured_api, prefect_home
 from leadline.flows.prefect_server.resolve import ensure_api, lasting_api
 from leadline.flows.prefect_server.serving import Activity
-from leadline.tasks.store.locks import locked
-from leadline.tasks.store.user_folder import state_folder
+from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.user_folder import state_folder
 from tests.support.processes.ports import free_port
 
 

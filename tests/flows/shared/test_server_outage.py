@@ -28,7 +28,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.server_settings import ServerOptions
 from leadline.flows.shared.server_outage import not_waiting, outlast_outages, waiting
-from leadline.tasks import outages
+from leadline.tasks.ground import outages
 from tests.support.judges.judge_endpoint import serving
 from tests.support.processes.cut_line import CutLine
 from tests.support.processes.ports import free_port

@@ -20,8 +20,8 @@ from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.traces import run_trace
 from leadline.flows.traces.span_tree import MOST, tree_of
 from leadline.tasks import pipeline
+from leadline.tasks.ground.timeline import Span
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import Span
 
 SECRET = "canary-harbour-text"
 

@@ -11,9 +11,9 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.flows.trust.candidates import judging_named
-from leadline.tasks.labels.judging import judge_labelled_rows, need_of
-from leadline.tasks.labels.known_labels import known_labels
-from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
+from leadline.tasks.judges.labels.judging import judge_labelled_rows, need_of
+from leadline.tasks.judges.labels.known_labels import known_labels
+from leadline.tasks.judges.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.labelled_answers import METRIC, judge_of_accuracy, labelled_by_people, write_settings

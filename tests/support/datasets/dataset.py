@@ -14,7 +14,7 @@ from leadline.evaluators.data.row import RowField
 from leadline.tasks.db.connection import DATASET_TABLES, literal
 from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql
-from leadline.tasks.store.files import publish_folder
+from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Store
 from tests.support.stores.filling import insert
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from leadline.flows.cli.main import run
-from leadline.tasks.labels.label import Label
-from leadline.tasks.labels.label_sets import LabelSet
+from leadline.tasks.judges.labels.label_sets import LabelSet
+from leadline.tasks.load.label import Label
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question
 

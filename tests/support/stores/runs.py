@@ -8,8 +8,8 @@ from typing import Any, Final
 import duckdb
 
 from leadline.tasks.db.statements import sql
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.timeline import RunTime
 from tests.support.datasets.dataset import make_dataset
 
 ANSWERS: Final[list[dict[str, Any]]] = [

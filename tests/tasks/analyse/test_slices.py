@@ -22,8 +22,8 @@ from leadline.tasks.analyse import slices as module
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, Chosen, in_words, require_columns
 from leadline.tasks.analyse.slices import benjamini_hochberg, find_slices, permutation_p
-from leadline.tasks.analyse.statistics import Sample, mean_interval
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.statistics.statistics import Sample, mean_interval
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run, table
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from leadline.tasks.compare.paired import (
+from leadline.tasks.compare.verdicts import Question, judge
+from leadline.tasks.statistics.paired import (
     EXACT,
     MOST_CLUSTERS,
     Series,
@@ -20,9 +21,8 @@ from leadline.tasks.compare.paired import (
     sign_flip_test,
     sign_test,
 )
-from leadline.tasks.compare.sample_size import cases_to_decide, detectable, least_cases
-from leadline.tasks.compare.tango import score_interval, score_statistic
-from leadline.tasks.compare.verdicts import Question, judge
+from leadline.tasks.statistics.sample_size import cases_to_decide, detectable, least_cases
+from leadline.tasks.statistics.tango import score_interval, score_statistic
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)
 

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from benchmarks.coverage import NEEDED, WORSE, Candidate, decided, passes
-from leadline.tasks.compare.paired import Series, measure
-from leadline.tasks.compare.sample_size import detectable
 from leadline.tasks.compare.verdicts import Answer, Question, judge
+from leadline.tasks.statistics.paired import Series, measure
+from leadline.tasks.statistics.sample_size import detectable
 
 ALPHA = 0.05
 FLIPS = 499

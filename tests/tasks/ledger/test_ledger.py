@@ -22,13 +22,13 @@ from leadline.evaluators.judge_client import client as client_module
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.evaluators.judge_client.calls import Call, Reply
 from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.tasks.ground.processes import FOREIGN_S, is_gone, this_process
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import operations
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at, ledger_place
 from leadline.tasks.ledger.postgres import PostgresAccess
-from leadline.tasks.store.processes import FOREIGN_S, is_gone, this_process
 from leadline.tasks.store.store import Store
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client, question
 from tests.support.stores.ledgers import Place

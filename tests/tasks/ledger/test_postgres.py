@@ -21,12 +21,12 @@ import pytest
 from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.flows.cli.session import check_ledger
+from leadline.tasks.ground.processes import SILENT_S
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import postgres
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at, ledger_place, read_ledger
 from leadline.tasks.ledger.operations import LATER_COLUMNS, End, Find, Intend
-from leadline.tasks.store.processes import SILENT_S
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, reply, write_rows

@@ -15,15 +15,15 @@ import pytest
 
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.ground.files import digest, write_json
+from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.processes import process_record
 from leadline.tasks.maintenance import garbage
 from leadline.tasks.maintenance.contents import LOCK
 from leadline.tasks.maintenance.garbage import Item, drop_garbage, find_garbage
 from leadline.tasks.maintenance.retention import Retention
 from leadline.tasks.runs.lookup import find_run, summary
 from leadline.tasks.runs.tags import find_tagged, set_tag
-from leadline.tasks.store.files import digest, write_json
-from leadline.tasks.store.locks import locked
-from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors.vectors import used_mark
 from tests.support.stores.runs import ANSWERS, make_run

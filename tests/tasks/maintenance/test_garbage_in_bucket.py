@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.tasks.drift.epochs import begin_epoch, enrolled_keys, epoch_of
-from leadline.tasks.labels.label import Label
-from leadline.tasks.labels.label_sets import LabelSet
+from leadline.tasks.judges.drift.epochs import begin_epoch, enrolled_keys, epoch_of
+from leadline.tasks.judges.labels.label_sets import LabelSet
+from leadline.tasks.load.label import Label
 from leadline.tasks.maintenance import garbage
 from leadline.tasks.maintenance.garbage import drop_garbage
 from leadline.tasks.maintenance.migration import migrate

@@ -16,10 +16,10 @@ from pyarrow import parquet
 import leadline
 from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.statements import sql
-from leadline.tasks.labels.drawing import draw
-from leadline.tasks.labels.judged_rows import read_judged_rows
-from leadline.tasks.labels.label import Label
-from leadline.tasks.labels.label_sets import LabelSet, make_sample
+from leadline.tasks.judges.labels.drawing import draw
+from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
+from leadline.tasks.load.label import Label
 from leadline.tasks.maintenance.integrity import Checked, Damage, check_store
 from leadline.tasks.pipeline import correct_scores
 from leadline.tasks.store.digests import is_sealed, seal, seal_fault

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.drift.drift_check import check_judge
-from leadline.tasks.drift.enrolling import enrol
-from leadline.tasks.drift.probes import probes_of_file
+from leadline.tasks.judges.drift.drift_check import check_judge
+from leadline.tasks.judges.drift.enrolling import enrol
+from leadline.tasks.judges.drift.probes import probes_of_file
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.judge_figures import judge_figures
 from leadline.tasks.store.store import Store

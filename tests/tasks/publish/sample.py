@@ -10,7 +10,7 @@ import duckdb
 
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
 from leadline.tasks.db.statements import sql
-from leadline.tasks.store.files import publish_folder
+from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Run, Store
 
 HERE: Final = Path(__file__).parent

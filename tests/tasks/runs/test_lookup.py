@@ -11,10 +11,10 @@ import pytest
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
+from leadline.tasks.ground.processes import process_record
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import choose
 from leadline.tasks.runs.lookup import find_run, status, summary
-from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 

@@ -13,18 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 from leadline.flows.cli.main import cli
+from leadline.tasks.ground.files import write_json
+from leadline.tasks.ground.processes import process_record
 from leadline.tasks.runs import signs_of_life
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.runs.signs_of_life import SILENT_S, give_sign, giving_signs, record_lost
-from leadline.tasks.store.files import write_json
-from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.s3 import S3
 
 BEGIN = """
 import os, signal, sys
 from leadline.tasks.runs.signs_of_life import give_sign
-from leadline.tasks.store.processes import process_record
+from leadline.tasks.ground.processes import process_record
 from leadline.tasks.store.store import Store
 store = Store.open(sys.argv[1])
 run = store.new_run()

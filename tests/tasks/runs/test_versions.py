@@ -105,7 +105,7 @@ def owned_by(store: Store, process: str, beat: float) -> None:
 
 
 def test_a_live_owner_keeps_its_claim_and_a_dead_one_loses_it(store: Store) -> None:
-    script = "from leadline.tasks.store.processes import this_process; print(this_process(), flush=True); input()"
+    script = "from leadline.tasks.ground.processes import this_process; print(this_process(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd(),
         env=os.environ | {"PYTHONPATH": str(Path.cwd())},

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leadline.tasks.statistics.early_stopping import log_wealth
 from leadline.tasks.stopping.gate_questions import Question
 from leadline.tasks.stopping.looks import Seen, e_values, judge_evidence, log_e_of_coverage
-from leadline.tasks.trust.early_stopping import log_wealth
 
 HALF = Question(0, 0, "Correctness", True, 0.75, 0.75, 20, 0.95)
 

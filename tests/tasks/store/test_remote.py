@@ -19,17 +19,17 @@ from pyarrow import parquet
 from leadline.evaluators.ground.errors import StoreError
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.drift.epochs import judge_files, keep
-from leadline.tasks.labels.certificates import Certificate, keep_certificate, kept_certificates
-from leadline.tasks.labels.known_labels import known_labels
-from leadline.tasks.labels.label import Label
-from leadline.tasks.labels.label_sets import LabelSet, Sample, SampledRow
+from leadline.tasks.ground.files import write_json
+from leadline.tasks.judges.drift.epochs import judge_files, keep
+from leadline.tasks.judges.labels.certificates import Certificate, keep_certificate, kept_certificates
+from leadline.tasks.judges.labels.known_labels import known_labels
+from leadline.tasks.judges.labels.label_sets import LabelSet, Sample, SampledRow
 from leadline.tasks.load import load_dataset
+from leadline.tasks.load.label import Label
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import score_chunk
-from leadline.tasks.store.files import write_json
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.tasks.ground.tmpfiles import host_tag
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.tmpfiles import host_tag
 
 HOLDING = """
 import sys, time

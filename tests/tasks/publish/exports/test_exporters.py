@@ -10,8 +10,8 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run as leadline
-from leadline.tasks import plugins
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.ground import plugins
 from leadline.tasks.publish import publish, run_results
 from leadline.tasks.publish.exports import frames
 from leadline.tasks.publish.exports.export_run import export_run

@@ -1,0 +1,129 @@
+"""Jinja: HTML is escaped by default, Markdown by the filter ``md``; hostile characters are made visible."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from functools import cache
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup, escape
+
+from leadline.evaluators.ground.text import count, nouns, signed_percent, visible
+from leadline.tasks.ground.numbers import bound, duration, figure, money, percent, when
+
+if TYPE_CHECKING:
+    from jinja2 import BytecodeCache, Environment, Template
+
+OWN: Final = "leadline.tasks.publish"
+
+_COMPILED: Final = Path(cache_from_source(__file__)).parent
+
+_MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
+
+
+def markdown(value: object, limit: int = 2000) -> str:
+    """Return text that Markdown shows as it is, on one line.
+
+    Args:
+        value: The text.
+        limit: The characters after which it is cut.
+    """
+    text = str(value)
+    if len(text) > limit:
+        text = f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+    return _MARKDOWN.sub(r"\\\1", visible(" ".join(text.split())))
+
+
+def breakable(text: str) -> Markup:
+    """Let a long key break after its separators, not in the middle of a word."""
+    return Markup(re.sub(r"([_/.:-])", r"\1<wbr>", str(escape(visible(text)))))  # noqa: S704 - escaped before
+
+
+def _bytecode_cache() -> BytecodeCache | None:
+    """Keep compiled templates where Python keeps compiled modules, if it may: compiling takes as long as filling in."""
+    from jinja2 import FileSystemBytecodeCache
+
+    if sys.dont_write_bytecode or not os.access(_COMPILED, os.W_OK):
+        return None
+    # An environment's options are compiled in, and calls into Jinja.
+    settings = hashlib.sha256(Path(__file__).read_bytes() + version("jinja2").encode()).hexdigest()[:8]
+    return FileSystemBytecodeCache(str(_COMPILED), f"%s-{settings}.jinja")
+
+
+@cache
+def _environment(package: str) -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    def finalize(value: object) -> object:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader(package, "templates"),
+        autoescape=lambda name: name is None or not name.endswith(".md"),  # noqa: S701 - Markdown has a filter
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        bytecode_cache=_bytecode_cache(),
+    )
+    environment.filters |= {
+        "md": markdown,
+        "breakable": breakable,
+        "figure": figure,
+        "bound": bound,
+        "percent": percent,
+        "signed_percent": signed_percent,
+        "money": money,
+        "duration": duration,
+        "when": when,
+        "counted": count,
+        "noun": nouns,
+    }
+    return environment
+
+
+def render(template: str, **context: Any) -> str:
+    """Fill in a template; every undefined name is an error."""
+    return render_of(OWN, template, **context)
+
+
+def render_of(package: str, template: str, **context: Any) -> str:
+    """Fill in a template of another package; every undefined name is an error.
+
+    Args:
+        package: The package, in whose folder ``templates`` the file is.
+        template: The file.
+        context: What the template knows.
+    """
+    return _environment(package).get_template(template).render(**context)
+
+
+def render_source(source: str, name: str, **context: Any) -> str:
+    """Fill in a template that is given as text; every undefined name is an error.
+
+    Args:
+        source: The template.
+        name: What it is called in messages; the text is Markdown if it ends in ``.md``, otherwise HTML.
+        context: What the template knows.
+    """
+    return _compiled(source, name).render(**context)
+
+
+@cache
+def _compiled(source: str, name: str) -> Template:
+    environment = _environment(OWN)
+    stored = environment.bytecode_cache
+    bucket = stored.get_bucket(environment, name, None, source) if stored else None
+    code = bucket.code if bucket else None
+    if code is None:
+        code = environment.compile(source, name, name)
+        if stored and bucket:
+            bucket.code = code
+            stored.set_bucket(bucket)
+    return environment.template_class.from_code(environment, code, environment.make_globals(None))

@@ -1,0 +1,211 @@
+"""Drawing the rows that a judge is to be asked about again, from a run or a dataset."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.data.row import Row
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
+from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of, reduced
+from leadline.tasks.judges.drift.epochs import judge_key
+from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
+from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.plan.jobs import read_jobs
+from leadline.tasks.plan.selection import applicable_to, choose
+from leadline.tasks.runs.lookup import status
+from leadline.tasks.score.canaries import read_canaries
+from leadline.tasks.score.rows import read_chunk
+from leadline.tasks.store.store import JOBS, Run, Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MOST_CANARIES: Final = 20
+"""Canaries that are probes, too."""
+
+_SPARE: Final = 4
+"""Rows that are looked at for each probe where it is not known which of them have what an evaluator needs."""
+
+
+def probes_of_run(
+    store: Store, run: Run, judge: JudgeConfig, number: int, evaluators: Sequence[str] = ()
+) -> tuple[list[ProbedMetric], list[Probe]]:
+    """Draw rows of a run by the verdicts of a judge: half near the threshold, the others as many of either verdict.
+
+    Args:
+        number: Probes wanted, which the evaluators share.
+        evaluators: Only for these evaluators; all of the run that ask the judge when empty.
+
+    Raises:
+        UsageError: No such evaluator of the run asked this judge.
+    """
+    store.fetch_plan(run)
+    if not (run.plan / JOBS).exists():
+        raise run.without_results()
+    settings, jobs = read_jobs(run.plan / JOBS)
+    ctx = EvalContext(settings)
+    kinds = [job.build() for job in jobs if not job.error and (not evaluators or job.evaluator in evaluators)]
+    asking = [kind for kind in kinds if _asks(kind, ctx, judge)]
+    if not asking:
+        raise UsageError(
+            f"No evaluator of run {run.id} asked the judge {judge.key!r}"
+            + (f" as it is configured now: {', '.join(evaluators)}." if evaluators else " as it is configured now."),
+            hint="Evaluate with it, or name a file: --probes FILE",
+            code=ErrorCode.DRIFT_ENROLMENT,
+        )
+    metrics, wanted = [], []
+    for kind in asking:
+        metric = metric_of(kind)
+        if metric is not None:
+            metrics.append(metric)
+            wanted.append(read_judged_rows(store, run, f"{metric.evaluator}.{metric.metric}"))
+    probes = []
+    dataset = store.dataset(str(run.read()["dataset"]))
+    for place, (metric, judged) in enumerate(zip(metrics, wanted, strict=True)):
+        chosen = drawn(judged, metric, _share(number, place, len(metrics)))
+        reads = metric.build().reads
+        probes += [Probe(place, reduced(row, reads)) for row in _read(dataset, judged.rows[chosen].tolist(), metric)]
+    return metrics, probes
+
+
+def probes_of_file(
+    store: Store, file: str, judge: JudgeConfig, settings: Settings, number: int, evaluators: Sequence[str] = ()
+) -> tuple[list[ProbedMetric], list[Probe]]:
+    """Draw rows of a dataset; by the judge's verdicts where it judged them in an earlier run, else at random.
+
+    Args:
+        file: The dataset.
+        settings: The settings, whose judge this is.
+        number: Probes wanted, which the evaluators share.
+        evaluators: The evaluators; those that suit the dataset when empty.
+
+    Raises:
+        UsageError: None of the evaluators asks a judge and nothing else, or no row has what they need.
+    """
+    loaded = load_dataset(store, file)
+    for run in reversed(store.runs()):
+        record = run.read()
+        if record.get("dataset") == loaded.digest and status(record) == "completed":
+            try:
+                return probes_of_run(store, run, judge, number, evaluators)
+            except UsageError:  # another judge's, or its results are gone
+                continue
+    choice = applicable_to(choose(None, tuple(evaluators), {}, settings), loaded.path)
+    ctx = EvalContext(settings)
+    metrics = [metric for kind in choice.evaluators if _asks(kind, ctx, judge) and (metric := metric_of(kind))]
+    probes = []
+    for place, metric in enumerate(metrics):
+        share = _share(number, place, len(metrics))
+        rows = _with_inputs(_read(loaded.path, _any_rows(loaded, _SPARE * share), metric), metric)
+        probes += [Probe(place, reduced(row, metric.build().reads)) for row in rows[:share]]
+    if not probes:
+        raise UsageError(
+            f"{file} has no row for an evaluator that asks the judge {judge.key!r}.",
+            hint="Name one: --evaluator ID",
+            code=ErrorCode.DRIFT_ENROLMENT,
+        )
+    return metrics, probes
+
+
+def canary_probes(store: Store, file: str, metrics: Sequence[ProbedMetric]) -> list[Probe]:
+    """Return canaries of the evaluators that are probed.
+
+    Args:
+        file: The file of canaries.
+        metrics: The metrics that are probed.
+    """
+    found = []
+    for canary in read_canaries(load_dataset(store, file).path, source=file):
+        for place, metric in enumerate(metrics):
+            if metric.evaluator in canary.expected:
+                found.append(Probe(place, reduced(canary.row, metric.build().reads)))
+    return found[:MOST_CANARIES]
+
+
+def _asks(evaluator: Evaluator, ctx: EvalContext, judge: JudgeConfig) -> bool:
+    """Return whether an evaluator asks a judge and depends on no other model."""
+    if not isinstance(evaluator, JudgeEvaluator) or evaluator.models(ctx):
+        return False
+    config = ctx.judge_config(evaluator.judge_key())
+    return config is not None and judge_key(config) == judge_key(judge)
+
+
+def _share(number: int, place: int, parts: int) -> int:
+    return number // parts + (place < number % parts)
+
+
+def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> npt.NDArray[np.int64]:
+    """Return places of rows in the judged rows: half of them near the limit of verdicts, the others of either verdict.
+
+    Args:
+        metric: The metric that a judge is probed for.
+        number: Rows wanted.
+    """
+    import numpy as np
+
+    values = judged.values
+    passes = [metric.passes(value) for value in values.tolist()]
+    order = np.array(_shuffled(range(len(values)), judged.keys), np.int64)
+    chosen: list[int] = []
+    if len(np.unique(values)) > 2:  # else no row is nearer to the threshold than another
+        chosen = order[np.argsort(np.abs(values[order] - metric.limit), kind="stable")][: number // 2].tolist()
+    rest = [int(place) for place in order if place not in set(chosen)]
+    good, bad = [place for place in rest if passes[place]], [place for place in rest if not passes[place]]
+    wanted = number - len(chosen)
+    few = min(len(good), len(bad), wanted // 2)
+    first, second = (good, bad) if len(good) <= len(bad) else (bad, good)
+    chosen += first[: max(few, min(len(first), wanted // 2))]
+    chosen += second[: number - len(chosen)]
+    return np.array(sorted(chosen), np.int64)
+
+
+def _shuffled(places: Iterable[int], keys: Sequence[str]) -> list[int]:
+    return sorted(places, key=lambda place: hashlib.sha256(f"probes-v1\0{keys[place]}".encode()).digest())
+
+
+def _any_rows(loaded: LoadedDataset, number: int) -> list[int]:
+    with connect(threads=1) as connection:
+        attach_dataset(connection, loaded.path)
+        found = connection.execute(
+            "SELECT row_id FROM rows ORDER BY md5('probes-v1' || row_id::VARCHAR), row_id LIMIT ?", [number]
+        ).fetchall()
+    return [int(row) for (row,) in found]
+
+
+def _with_inputs(rows: Sequence[Row], metric: ProbedMetric) -> list[Row]:
+    required = metric.build().required
+    return [row for row in rows if all(getattr(row, field.attribute) not in (None, ()) for field in required)]
+
+
+def _read(dataset: Path, rows: Sequence[int], metric: ProbedMetric) -> list[Row]:
+    """Return rows of a dataset with what an evaluator reads, in the order of the dataset."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not rows:
+        return []
+    table = pa.table(
+        {
+            "row_id": pa.array(rows, pa.int64()),
+            "evaluator_id": pa.array([0] * len(rows), pa.int32()),
+            "trial": pa.array([0] * len(rows), pa.int32()),
+            "key": pa.array([b""] * len(rows), pa.binary()),
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="leadline-probes-") as folder:
+        pairs = Path(folder) / "pairs.parquet"
+        parquet.write_table(table, pairs)
+        batches = read_chunk(dataset, pairs, min(rows), max(rows), metric.build().reads, batch=1_000)
+        return [needed.row for batch in batches for needed in batch]

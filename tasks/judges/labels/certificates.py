@@ -1,0 +1,223 @@
+"""Certificates: how far people and one configuration of a judge agree, kept beside the labels that it was earned with.
+
+A configuration is prompt, judge and parameters (the digest that names the folder of its scores) with the threshold that
+makes passes of its scores. A certificate is one file that never changes,
+``labels/<set>/certificates/<digest>.json``; later runs of the same configuration show it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
+from leadline.tasks.ground.files import digest, write_json
+
+if TYPE_CHECKING:
+    from leadline.tasks.judges.labels.judged_rows import JudgedMetric
+    from leadline.tasks.judges.labels.label_report import LabelReport, State
+    from leadline.tasks.judges.labels.label_sets import LabelSet
+
+EARNED: Final = ("valid", "failed")
+"""States that enough labels of rows drawn at random lead to, one way or the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Agreement of people and a judge's configuration.
+
+    Attributes:
+        question: ``EVALUATOR.METRIC``.
+        config: Digest of the evaluator's configuration.
+        threshold: The threshold that made passes of its scores; ``None`` for numbers and for 0 or 1.
+        state: ``valid`` or ``failed``.
+        run: The run whose rows were labelled.
+        earned: When, as an ISO time.
+        held_out: Whether only labels counted that no prompt was chosen by.
+        label_sets: Names of the sets whose labels counted.
+        labels: Digest of the labels.
+        n_labels: Labelled rows.
+        n_people: People who labelled them.
+        labelled_from: Time of the first label.
+        labelled_to: Time of the last.
+        accuracy: Share of rows on which people and judge agree.
+        kappa: Cohen's kappa.
+        kappa_low: Lower end of its 95 % interval.
+        kappa_high: Upper end of that.
+        ac1: Gwet's AC1.
+        alpha: Krippendorff's alpha, judge against people.
+        people_alpha: The same between people.
+        recall_fail: Share of the bad answers that the judge fails.
+        recall_pass: Share of the good answers that it passes.
+        n_bad: Number of bad answers that counts, effective where rows have weights.
+        n_good: Number of good ones.
+        rank_correlation: Spearman's, for numbers.
+    """
+
+    question: str
+    config: str
+    threshold: float | None
+    state: State
+    run: str
+    earned: str
+    held_out: bool
+    label_sets: tuple[str, ...]
+    labels: str
+    n_labels: int
+    n_people: int
+    labelled_from: str
+    labelled_to: str
+    accuracy: float | None = None
+    kappa: float | None = None
+    kappa_low: float | None = None
+    kappa_high: float | None = None
+    ac1: float | None = None
+    alpha: float | None = None
+    people_alpha: float | None = None
+    recall_fail: float | None = None
+    recall_pass: float | None = None
+    n_bad: float = 0.0
+    n_good: float = 0.0
+    rank_correlation: float | None = None
+
+    @property
+    def is_earned(self) -> bool:
+        """True if there were enough labels of rows drawn at random."""
+        return self.state in EARNED
+
+
+def certificate_of(
+    metric: JudgedMetric, report: LabelReport, run: str, label_sets: Sequence[str], *, held_out: bool = False
+) -> Certificate:
+    """Return what a report of labels certifies, of all models together.
+
+    Args:
+        metric: The metric, in its configuration.
+        report: What labels say of it.
+        run: The run whose rows were labelled.
+        label_sets: Names of the sets that have the labels.
+        held_out: Whether the report is of labels only that no prompt was chosen by.
+    """
+    nothing = Certificate(
+        question=metric.id,
+        config=metric.config,
+        threshold=metric.threshold,
+        state="none",
+        run=run,
+        earned=datetime.now(UTC).isoformat(timespec="seconds"),
+        held_out=held_out,
+        label_sets=tuple(label_sets),
+        labels=report.labels_digest,
+        n_labels=0,
+        n_people=0,
+        labelled_from=report.labelled_from,
+        labelled_to=report.labelled_to,
+        people_alpha=_known(report.people_alpha),
+    )
+    if not report.models:  # no row was scored
+        return nothing
+    every = report.models[-1]
+    found = replace(
+        nothing,
+        state=every.state,
+        n_labels=every.labels,
+        n_people=every.people,
+        rank_correlation=_known(every.rank_correlation),
+    )
+    agreed = every.agreed
+    if agreed is None:
+        return found
+    return replace(
+        found,
+        accuracy=_known(agreed.accuracy.value),
+        kappa=_known(agreed.kappa),
+        kappa_low=_known(agreed.kappa_low),
+        kappa_high=_known(agreed.kappa_high),
+        ac1=_known(agreed.ac1),
+        alpha=_known(agreed.alpha),
+        recall_fail=_known(agreed.recall_fail.value),
+        recall_pass=_known(agreed.recall_pass.value),
+        n_bad=agreed.recall_fail.n,
+        n_good=agreed.recall_pass.n,
+    )
+
+
+def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
+    """Write a certificate beside its labels, unless the same one is there, and return its file.
+
+    One that a killed process left here reaches the bucket as well.
+
+    Args:
+        certificate: The certificate, earned.
+    """
+    path = _folder(labels) / f"{_name(asdict(certificate))}.json"
+    if not path.exists():
+        write_json(path, asdict(certificate))
+    labels.store.sync([path.parent])
+    return path
+
+
+def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
+    """Return the certificates of a metric that were earned with a set of labels, oldest first.
+
+    Args:
+        question: ``EVALUATOR.METRIC``.
+
+    Raises:
+        StoreError: A file is damaged.
+    """
+    folder = _folder(labels)
+    labels.store.sync([folder])
+    names = {field.name for field in fields(Certificate)}
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            known = {name: value for name, value in record.items() if name in names}
+            found.append(Certificate(**known | {"label_sets": tuple(record.get("label_sets", [labels.name]))}))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise StoreError(
+                f"The certificate in {path} cannot be read: {error}.",
+                hint="Set it aside: leadline verify --repair. It is earned again.",
+                code=ErrorCode.STORE_FAILED,
+            ) from error
+    return sorted((each for each in found if each.question == question), key=lambda each: each.earned)
+
+
+def is_as_written(path: Path, name: str) -> bool:
+    """Return whether a certificate's file says what it was written with.
+
+    Args:
+        name: Its name beside the labels, without the ending.
+    """
+    return _name(json.loads(path.read_text(encoding="utf-8"))) == name
+
+
+def certificate_for(metric: JudgedMetric, kept: Sequence[Certificate]) -> Certificate | None:
+    """Return the certificate of a metric's present configuration, the last one; held-out labels go first.
+
+    Args:
+        kept: Certificates of it, oldest first.
+    """
+    same = [each for each in kept if each.config == metric.config and each.threshold == metric.threshold]
+    held_out = [each for each in same if each.held_out]
+    return next(reversed(held_out or same), None)
+
+
+def _folder(labels: LabelSet) -> Path:
+    return labels.folder / "certificates"
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    """Return the name of a certificate's file: the digest of what it says, whenever and by which run it was earned."""
+    return digest({name: value for name, value in record.items() if name not in ("run", "earned")})[:24]
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

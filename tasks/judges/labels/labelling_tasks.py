@@ -1,0 +1,151 @@
+"""Tasks that people are given to label: a page that works by itself, or tasks for the tool that a team has."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from leadline.evaluators.ground.text import count
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.judges.labels.criterion import Criterion
+from leadline.tasks.judges.labels.drawing import Drawn
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
+from leadline.tasks.judges.labels.label_files import csv_text, unknown_format
+from leadline.tasks.judges.labels.label_report import LEAST_LABELS
+from leadline.tasks.judges.labels.labelled_rows import texts_of
+from leadline.tasks.judges.labels.ties import Tie
+from leadline.tasks.load.label import ADJUDICATED
+from leadline.tasks.statistics.more_labels import time_of_person
+from leadline.tasks.store.store import Run, Store
+
+TEMPLATE: Final = "labelling_page.html"
+
+Task = Mapping[str, Any]
+
+
+def tasks_of(store: Store, run: Run, judged: JudgedRows, places: Sequence[int], sample: str) -> list[Task]:
+    """Return what people see of rows, without model and judge, in the order in which they are shown.
+
+    Args:
+        judged: The rows that were judged.
+        places: The places of those that are shown.
+        sample: Id of the sample they are.
+    """
+    numbers = [int(judged.rows[place]) for place in places]
+    with open_run(store, run, read_only=True) as connection:
+        texts = texts_of(connection, numbers)
+    tasks: list[Task] = []
+    seen: set[str] = set()
+    for place, number in zip(places, numbers, strict=True):
+        key = judged.keys[place]
+        if key in seen:  # two models gave the same answer
+            continue
+        seen.add(key)
+        about = {"key": key, "question_id": judged.metric.id, "sample": sample, "case": judged.cases[place]}
+        tasks.append(about | texts[number])
+    return tasks
+
+
+def tasks_of_ties(store: Store, run: Run, judged: JudgedRows, tied: Sequence[Tie]) -> list[Task]:
+    """Return what the person sees who decides ties, with what others said; the label is :data:`ADJUDICATED`.
+
+    Args:
+        judged: The rows that were judged.
+    """
+    tasks = tasks_of(store, run, judged, [tie.index for tie in tied], "")
+    return [
+        {**task, "sample": tie.sample, "said": tie.said, "person": ADJUDICATED}
+        for task, tie in zip(tasks, tied, strict=True)
+    ]
+
+
+def why_more(judged: JudgedRows, drawn: Sequence[Drawn], number: int) -> str:
+    """Return why more rows than were drawn would be needed, and how to get them; ``""`` where these will do.
+
+    Args:
+        judged: The rows from which they were drawn.
+        drawn: The rows drawn.
+        number: The number that was asked for.
+    """
+    rows, got = Counter(judged.models), Counter(judged.models[row.index] for row in drawn)
+    wanted = {model: min(LEAST_LABELS, most) for model, most in rows.items()}
+    missing = max(wanted[model] - got[model] for model in rows)
+    if missing <= 0:
+        return ""
+    total = len(rows) * max(wanted.values())
+    if total <= number:  # cases with their copies left places empty
+        total = number + len(rows) * missing
+    cost = f"--n {total}, {time_of_person(total)}"
+    if len(rows) == 1:
+        return f"A judge is certified by {LEAST_LABELS} labels or more: {cost}." if total >= LEAST_LABELS else ""
+    least, most = min(got[model] for model in rows), max(got.values())
+    each = f"{least}" if least == most else f"{least} to {most}"
+    return (
+        f"These are {each} rows of each of {len(rows)} models, which tells little of any one: enough of each would be "
+        f"{cost}; or take one alone: --model {shlex.quote(min(rows))}."
+    )
+
+
+def written(tasks: Sequence[Task], metric: JudgedMetric, path: Path, criterion: Criterion) -> str:
+    """Return tasks as the text of a file: a page for ``.html``, CSV for ``.csv``, tasks of Label Studio for ``.json``.
+
+    Args:
+        metric: The metric that they are about.
+        path: The file, for its suffix; JSON Lines for ``.jsonl``.
+        criterion: What people judge by, which the page shows.
+
+    Raises:
+        UsageError: It has another suffix.
+    """
+    if path.suffix in (".html", ".htm"):
+        return labelling_page(tasks, metric, criterion)
+    if path.suffix == ".json":
+        return json.dumps([{"data": task} for task in tasks], ensure_ascii=False, indent=1) + "\n"
+    if path.suffix == ".csv":
+        return csv_text(dict.fromkeys([*tasks[0], "value", "person", "note"]), tasks)
+    if path.suffix != ".jsonl":
+        raise unknown_format(path, ".html, .csv, .jsonl or .json")
+    return "".join(json.dumps(task, ensure_ascii=False) + "\n" for task in tasks)
+
+
+def labelling_page(tasks: Sequence[Task], metric: JudgedMetric, criterion: Criterion) -> str:
+    """Return a page on which a person labels rows, or decides ties, in one file that needs nothing else.
+
+    It hides models and the judge's verdicts, keeps what was said in the browser, and exports it as JSON.
+
+    Args:
+        metric: The metric that they are about.
+        criterion: What people judge by.
+    """
+    from markupsafe import Markup
+
+    from leadline.tasks.ground.templating import render_of
+
+    first = tasks[0] if tasks else {}
+    data = {
+        "sample": first.get("sample", ""),
+        "person": first.get("person", ""),
+        "question": metric.id,
+        "scale": None if metric.is_binary else [_finite(metric.low), _finite(metric.high)],
+        "tasks": list(tasks),
+    }
+    script = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    return render_of(
+        "leadline.tasks.judges.labels",
+        TEMPLATE,
+        title=metric.name,
+        description=metric.description,
+        criterion=criterion,
+        adjudicates="person" in first,
+        rows=count(len(tasks), "answer"),
+        data=Markup(script),  # noqa: S704 - JSON without <
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

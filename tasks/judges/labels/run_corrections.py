@@ -1,0 +1,264 @@
+"""A run's scores beside people's labels: the tables ``corrections`` and ``certificates``.
+
+Labels belong to texts. A run whose judge scored enough labelled rows is measured on them, whichever prompt and judge it
+has, and its configuration earns a certificate, which stays beside the labels. A run that has too few of them shows the
+certificate that its configuration earned elsewhere, and its means are corrected by the error rates found there, which
+are *borrowed*. Where another configuration earned the only certificate, it is *stale*: the present one has to judge the
+labelled rows first (``leadline judges certify``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.judges.labels.certificates import Certificate, certificate_for, certificate_of, keep_certificate
+from leadline.tasks.judges.labels.dataset_labels import open_dataset_labels
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics
+from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
+from leadline.tasks.judges.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, State, report_labels
+from leadline.tasks.judges.labels.question_labels import show_question_labels
+from leadline.tasks.policy.policy import Role
+from leadline.tasks.statistics.correction import Corrected, ErrorRates, rogan_gladen
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from leadline.tasks.store.store import Run, Store
+
+GateOn: TypeAlias = Literal["policy", "judge", "corrected"]
+
+
+def correct_run(
+    connection: DuckDBPyConnection,
+    store: Store,
+    run: Run,
+    set_name: str | None = None,
+    gate_on: GateOn | None = "policy",
+) -> int:
+    """Fill the tables ``corrections`` and ``certificates``, keep certificates that were earned, and count corrections.
+
+    What decides each metric is settled in the table ``rules``: a metric of the whole dataset has no corrected value.
+
+    Args:
+        connection: The run's database, after its scores were gathered.
+        store: The store, which has the labels.
+        set_name: The only set of labels that counts; by default all together, with those of the dataset.
+        gate_on: What decides metrics that ask a judge: ``judge``, ``corrected``, or what the policy says of each;
+            ``None`` where that is settled.
+
+    Raises:
+        UsageError: There is no such set.
+    """
+    if gate_on is not None:
+        connection.execute(sql("labels/decided_by"), {"gate_on": gate_on})
+    known = known_labels(store, set_name, lambda: [open_dataset_labels(connection, store, run)])
+    show_question_labels(connection, store, run, known)
+    asked = [metric for metric in row_metrics(connection) if metric.id in known]
+    lines: list[dict[str, Any]] = []
+    certificates: list[dict[str, Any]] = []
+    for metric in asked:
+        labelled = measure(judged_rows(connection, metric), known[metric.id], run.id)
+        rule = _rule(connection, metric)
+        lines += _correction_lines(connection, labelled, rule)
+        certificates.append(_certificate_line(labelled, _judge_of(connection, metric)))
+    connection.execute(sql("labels/more_labels"))
+    replace_lines(connection, "certificates", certificates)
+    return replace_lines(connection, "corrections", lines)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledMetric:
+    """A metric of a run beside its labels.
+
+    Attributes:
+        judged: The rows that it scored.
+        known: What people said.
+        report: What that says of this run's rows.
+        certificate: The certificate that counts for its configuration; of another one where it is stale.
+        state: The certificate's state.
+        borrowed: Whether it was earned on rows that are not in this run.
+    """
+
+    judged: JudgedRows
+    known: KnownLabels
+    report: LabelReport
+    certificate: Certificate
+    state: State
+    borrowed: bool
+
+    def corrected(self, model: LabelledModel) -> Corrected | None:
+        """Return a model's corrected value: by its own labels, or else by error rates that its judge had elsewhere.
+
+        Args:
+            model: The model, of the report.
+        """
+        found = self.certificate
+        if model.corrected or self.state != "valid" or not self.borrowed or not self.report.binary:
+            return model.corrected
+        if found.recall_pass is None or found.recall_fail is None:
+            return None
+        return rogan_gladen(
+            model.judge,
+            model.independent,
+            ErrorRates(found.recall_pass, found.n_good, found.recall_fail, found.n_bad),
+        )
+
+
+def measure(
+    judged: JudgedRows, known: KnownLabels, run: str, *, keep: bool = True, bootstrapped: bool = False
+) -> LabelledMetric:
+    """Return a metric of a run beside its labels.
+
+    Where every row of a model has a label, nobody drew these rows from others: what they say of a judge is no
+    certificate for other rows, and is not kept.
+
+    Args:
+        judged: The rows that it scored.
+        known: What people said.
+        keep: Keep the certificate if one was earned.
+        bootstrapped: Let the report give what takes a thousand samples too.
+    """
+    metric = judged.metric
+    known = known.with_whole_models(judged, run)
+    report = report_labels(judged, known.labels, known.samples, bootstrapped=bootstrapped)
+    fitted = certificate_of(metric, report, run, known.names)
+    kept = certificate_for(metric, known.certificates)
+    if fitted.is_earned and keep and not known.is_whole:
+        keep_certificate(known.sets[0], fitted)
+    if kept is not None and (kept.held_out or not fitted.is_earned):
+        return LabelledMetric(judged, known, report, kept, kept.state, borrowed=not fitted.is_earned)
+    if fitted.is_earned:
+        return LabelledMetric(judged, known, report, fitted, fitted.state, borrowed=False)
+    if fitted.state not in ("none", "few"):
+        return LabelledMetric(judged, known, report, fitted, fitted.state, borrowed=False)
+    if known.certificates:
+        return LabelledMetric(judged, known, report, known.certificates[-1], "stale", borrowed=True)
+    state: State = "stale" if _drawn_by_another(known, metric) and report.stale >= LEAST_LABELS else fitted.state
+    return LabelledMetric(judged, known, report, fitted, state, borrowed=False)
+
+
+def _drawn_by_another(known: KnownLabels, metric: JudgedMetric) -> bool:
+    """Say whether labelled rows were drawn by the scores of another configuration."""
+    given = {label.sample for label in known.labels}
+    return any(sample.config != metric.config for sample in known.samples if sample.id in given)
+
+
+def _correction_lines(
+    connection: DuckDBPyConnection, labelled: LabelledMetric, rule: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield a line for each model that has labels, or a judge certified elsewhere."""
+    report, metric = labelled.report, labelled.judged.metric
+    ids = dict(connection.execute("SELECT model_key, model_id FROM models").fetchall())
+    wanted = good_share_wanted(metric, rule) if report.binary else None
+    for model in report.models:
+        corrected = labelled.corrected(model)
+        if model.model == "" or not (model.labels or corrected):
+            continue
+        own = corrected is None or corrected.method != "rogan-gladen"
+        yield {
+            "metric_id": metric.metric_id,
+            "model_id": ids[model.model],
+            "label_set": labelled.known.name,
+            "n_labels": model.labels if own else labelled.certificate.n_labels,
+            "n_people": model.people if own else labelled.certificate.n_people,
+            "n_groups": model.groups,
+            "judged": model.judged,
+            "is_share": report.binary,
+            "judge": model.judge,
+            "value": corrected.value if corrected else None,
+            "ci_low": corrected.low if corrected else None,
+            "ci_high": corrected.high if corrected else None,
+            "method": corrected.method if corrected else None,
+            "weight": corrected.weight if corrected else None,
+            "labels_value": model.labels_alone.value if model.labels_alone else None,
+            "labels_low": model.labels_alone.low if model.labels_alone else None,
+            "labels_high": model.labels_alone.high if model.labels_alone else None,
+            "bias": model.judge - corrected.value if corrected else None,
+            "bias_low": model.judge - corrected.high if corrected else None,
+            "bias_high": model.judge - corrected.low if corrected else None,
+            "wanted": wanted,
+            "verdict": corrected_verdict(corrected, wanted),
+        }
+
+
+def good_share_wanted(metric: JudgedMetric, rule: Mapping[str, Any]) -> float | None:
+    """Return the share of good answers that a policy asks for; ``None`` where the metric has no threshold.
+
+    Of a *must* metric that is all but the tolerated share. Of another it is the least share of passing answers that the
+    policy names, else the place of the threshold in the metric's range: 75 % for a threshold of 0.75 in 0 to 1.
+
+    Args:
+        rule: Its line of the table ``rules``.
+    """
+    if metric.threshold is None or not math.isfinite(metric.low) or not math.isfinite(metric.high):
+        return None
+    if rule["role"] == Role.MUST:
+        return 1 - float(rule["tolerance_share"])
+    if rule["min_pass_share"] and not metric.is_share:
+        return float(rule["min_pass_share"])
+    place = (metric.threshold - metric.low) / (metric.high - metric.low)
+    return min(1.0, max(0.0, place if metric.higher_is_better else 1 - place))
+
+
+def corrected_verdict(corrected: Corrected | None, wanted: float | None) -> str | None:
+    """Return whether a corrected share of good answers suffices: surely, surely not, or it cannot be told.
+
+    Args:
+        corrected: The share.
+        wanted: The least share.
+    """
+    if corrected is None or wanted is None:
+        return None
+    if corrected.low >= wanted:
+        return "pass"
+    return "fail" if corrected.high < wanted else "inconclusive"
+
+
+def _certificate_line(labelled: LabelledMetric, judge: str) -> dict[str, Any]:
+    found, metric = labelled.certificate, labelled.judged.metric
+    return {
+        "metric_id": metric.metric_id,
+        "config": metric.config,
+        "judge": judge,
+        "label_set": labelled.known.name,
+        "state": labelled.state,
+        "borrowed": labelled.borrowed,
+        "held_out": found.held_out,
+        "earned": found.earned if found.is_earned else None,
+        "earned_config": found.config if found.is_earned else None,
+        "n_labels": found.n_labels,
+        "n_people": found.n_people,
+        "labelled_from": found.labelled_from or None,
+        "labelled_to": found.labelled_to or None,
+        "accuracy": found.accuracy,
+        "kappa": found.kappa,
+        "kappa_low": found.kappa_low,
+        "kappa_high": found.kappa_high,
+        "ac1": found.ac1,
+        "alpha": found.alpha,
+        "people_alpha": found.people_alpha,
+        "recall_fail": found.recall_fail,
+        "recall_pass": found.recall_pass,
+        "rank_correlation": found.rank_correlation,
+        "to_judge": labelled.report.stale,
+        "more_labels": labelled.report.models[-1].more_labels if labelled.report.models else None,
+    }
+
+
+def _rule(connection: DuckDBPyConnection, metric: JudgedMetric) -> Mapping[str, Any]:
+    return records(connection, "SELECT * FROM rules WHERE metric_id = ?", [metric.metric_id])[0]
+
+
+def _judge_of(connection: DuckDBPyConnection, metric: JudgedMetric) -> str:
+    """Return the model of the judge in a metric's configuration, ``""`` where it asks none."""
+    ((identity,),) = connection.execute(
+        "SELECT identity FROM evaluators JOIN metrics USING (evaluator_id) WHERE metric_id = ?", [metric.metric_id]
+    ).fetchall()
+    judge = json.loads(identity).get("judge")
+    return str(judge.get("model") or "") if isinstance(judge, dict) else ""

@@ -1,0 +1,209 @@
+"""Agreement of a judge with people, and of people with each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from leadline.tasks.statistics.intervals import Z, effective_number, wilson
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+SAMPLES: Final = 1_000
+"""Bootstrap samples of an interval."""
+SEED: Final = 20_011
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share with Wilson's 95 % interval.
+
+    Attributes:
+        value: The share in [0, 1]; not a number where nothing was counted.
+        low: Lower end.
+        high: Upper end.
+        n: Number counted, effective where rows have weights.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of a judge's passes and fails with labels.
+
+    Attributes:
+        n: Labelled rows.
+        accuracy: Share of rows on which they agree.
+        recall_pass: Share of the good answers that the judge passes.
+        recall_fail: Share of the bad answers that it fails: what it catches.
+        precision_pass: Share of good answers among those that it passes.
+        precision_fail: Share of bad answers among those that it fails.
+        kappa: Cohen's κ: agreement beyond that of two who guess with the same shares; not a number where either side
+            has one value only.
+        kappa_low: Lower end of its 95 % interval.
+        kappa_high: Upper end of its 95 % interval.
+        ac1: Gwet's AC1, which keeps its sense where nearly all rows pass.
+        alpha: Krippendorff's alpha for nominal values.
+    """
+
+    n: int
+    accuracy: Share
+    recall_pass: Share
+    recall_fail: Share
+    precision_pass: Share
+    precision_fail: Share
+    kappa: float
+    kappa_low: float
+    kappa_high: float
+    ac1: float
+    alpha: float
+
+
+def agreement(labels: Floats, judge: Floats, weights: Floats | None = None, clusters: Ints | None = None) -> Agreement:
+    """Return the agreement of two raters who pass or fail rows.
+
+    κ's standard error is that of Fleiss, Cohen and Everitt (Psychological Bulletin 72, 1969); AC1 is Gwet's (British J.
+    of Mathematical and Statistical Psychology 61, 2008).
+
+    Args:
+        labels: 1 for good, 0 for bad, for each row.
+        judge: 1 where the judge passes the row, 0 where it fails it.
+        weights: How many rows each labelled row stands for; all alike when left out.
+        clusters: The original of each row, whose copies tell little more; each row is its own when left out.
+    """
+    import numpy as np
+
+    n = len(labels)
+    weight = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    effective = float(weight.sum() ** 2 / (weight**2).sum())
+    if clusters is not None:
+        effective *= effective_number((labels == judge).astype(float), clusters) / n
+    cell = np.array([[weight[(labels == i) & (judge == j)].sum() for j in (0, 1)] for i in (0, 1)]) / weight.sum()
+    agreed, people, judged = float(np.trace(cell)), cell.sum(axis=1), cell.sum(axis=0)
+    chance = float((people * judged).sum())
+    kappa = error = math.nan
+    if chance < 1:
+        kappa = (agreed - chance) / (1 - chance)
+        error = _kappa_error(cell, kappa, agreed, chance) / math.sqrt(effective)
+    half = (people + judged) / 2
+    by_chance = 2 * float(half[0] * half[1])
+    ones = float(half[1]) * 2 * effective
+    disagreed = 2 * ones * (2 * effective - ones) / (2 * effective * (2 * effective - 1))
+
+    def share(hits: float, of: float) -> Share:
+        counted = float(of) * effective
+        value = float(hits / of) if of > 0 else math.nan
+        return Share(value, *wilson(value if of > 0 else 0.5, counted), counted)
+
+    return Agreement(
+        n=n,
+        accuracy=share(agreed, 1.0),
+        recall_pass=share(cell[1, 1], people[1]),
+        recall_fail=share(cell[0, 0], people[0]),
+        precision_pass=share(cell[1, 1], judged[1]),
+        precision_fail=share(cell[0, 0], judged[0]),
+        kappa=kappa,
+        kappa_low=max(-1.0, kappa - Z * error),
+        kappa_high=min(1.0, kappa + Z * error),
+        ac1=(agreed - by_chance) / (1 - by_chance),
+        alpha=1 - (1 - agreed) / disagreed if disagreed > 0 else math.nan,
+    )
+
+
+def _kappa_error(cell: Floats, kappa: float, agreed: float, chance: float) -> float:
+    """Return κ's standard error times the square root of the number of rows."""
+    people, judged = cell.sum(axis=1), cell.sum(axis=0)
+    same = sum(float(cell[i, i]) * (1 - float(people[i] + judged[i]) * (1 - kappa)) ** 2 for i in (0, 1))
+    apart = sum(float(cell[i, 1 - i]) * float(judged[i] + people[1 - i]) ** 2 for i in (0, 1))
+    variance = same + (1 - kappa) ** 2 * apart - (kappa - chance * (1 - kappa)) ** 2
+    return math.sqrt(max(0.0, variance)) / (1 - chance)
+
+
+def weighted_kappa(ones: Floats, others: Floats) -> float:
+    """Return Cohen's κ with quadratic weights for scales: 1 - mean squared difference / that by chance.
+
+    Args:
+        ones: One rater's values.
+        others: The other's values of the same rows.
+    """
+    by_chance = ones.var() + others.var() + (ones.mean() - others.mean()) ** 2
+    return float(1 - ((ones - others) ** 2).mean() / by_chance) if by_chance > 0 else math.nan
+
+
+def krippendorff_alpha(values: Floats, level: Literal["nominal", "interval"] = "nominal") -> float:
+    """Return Krippendorff's alpha of any number of raters, 1 - observed / expected disagreement.
+
+    Args:
+        values: A row for each rater, a column for each unit; not a number where a rater said nothing.
+        level: Whether values are names or numbers.
+
+    Returns:
+        Alpha, or not a number where all values are equal or nobody rated a unit twice.
+    """
+    import numpy as np
+
+    rated = ~np.isnan(values)
+    pairable = rated.sum(axis=0) >= 2
+    values, rated = values[:, pairable], rated[:, pairable]
+    if not rated.any():
+        return math.nan
+
+    def disagreement(flat: Floats) -> float:
+        """Sum over all ordered pairs."""
+        if level == "interval":
+            return float(2 * (len(flat) * (flat**2).sum() - flat.sum() ** 2))
+        counts = np.unique(flat, return_counts=True)[1]
+        return float(len(flat) ** 2 - (counts**2).sum())
+
+    observed = sum(disagreement(unit[has]) / (has.sum() - 1) for unit, has in zip(values.T, rated.T, strict=True))
+    every = values[rated]
+    expected = disagreement(every) / (len(every) - 1)
+    return float(1 - observed / expected) if expected > 0 else math.nan
+
+
+def spearman(ones: Floats, others: Floats) -> float:
+    """Return Spearman's rank correlation; not a number where either side is constant.
+
+    Args:
+        ones: One rater's values.
+        others: The other's values of the same rows.
+    """
+    from scipy.stats import spearmanr
+
+    if len(ones) < 2 or ones.min() == ones.max() or others.min() == others.max():
+        return math.nan
+    return float(spearmanr(ones, others).statistic)
+
+
+def bootstrap(statistic: Callable[[Ints], float], groups: Ints, *, samples: int = SAMPLES) -> tuple[float, float]:
+    """Return the 95 % percentile interval of a statistic over samples of whole groups.
+
+    Args:
+        statistic: Takes row numbers, with repeats.
+        groups: Group of each row, from 0: an original with its copies.
+        samples: Number of samples; those whose statistic is not a number do not count.
+    """
+    import numpy as np
+
+    order = np.argsort(groups, kind="stable")
+    rows_of = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+    draw = np.random.default_rng(SEED)
+    values = np.array(
+        [
+            statistic(np.concatenate([rows_of[group] for group in draw.integers(0, len(rows_of), len(rows_of))]))
+            for _ in range(samples)
+        ]
+    )
+    values = values[~np.isnan(values)]
+    return (math.nan, math.nan) if not len(values) else tuple(map(float, np.quantile(values, [0.025, 0.975])))  # type: ignore[return-value]

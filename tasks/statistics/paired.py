@@ -1,0 +1,254 @@
+"""Paired statistics of one metric: effect, interval and test.
+
+Differences are the candidate's value less the baseline's, turned so that positive is better. Cases that are perturbed
+copies of one original form a cluster; clusters, not rows, are independent.
+
+References:
+    * Fisher, "The Design of Experiments" (1935), section 21: the sign-flip permutation test.
+    * Phipson and Smyth, "Permutation p-values should never be zero", Stat. Appl. Genet. Mol. Biol. 9 (2010).
+    * McNemar, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12 (1947).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from leadline.tasks.statistics.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
+from leadline.tasks.statistics.statistics import Interval
+from leadline.tasks.statistics.tango import score_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+EXACT: Final = 16
+"""Up to so many clusters that differ, all 2^n sign flips are counted."""
+FLIPS: Final = 9_999
+"""Sign flips drawn where not all are counted."""
+MOST_CLUSTERS: Final = 5_000
+"""With more clusters that differ the test is Student's: drawn sign flips give the same answer, more slowly."""
+SEED: Final = 20240601
+_BLOCK: Final = 4_000_000  # signs in memory at a time: 16 MB as float32
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The differences of one metric between two models.
+
+    Attributes:
+        differences: One per pair, positive is better; infinite where one value is.
+        clusters: The cluster of each pair, counted from 0 without gaps; ``None`` when every pair stands alone.
+        width: Width of the metric's range, may be infinite.
+        binary: Whether both values of every pair are 0 or 1.
+    """
+
+    differences: npt.NDArray[np.float64]
+    clusters: npt.NDArray[np.int64] | None = None
+    width: float = math.inf
+    binary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairedResult:
+    """The measurement of a series.
+
+    Attributes:
+        n: Number of pairs.
+        groups: Number of clusters.
+        effect: Mean difference; ``None`` where infinite differences of both signs meet.
+        error: Standard error of the effect; 0 without spread, ``None`` without an interval.
+        interval: 95 % interval of the effect.
+        test: Which test gave ``p``.
+        p: Two-sided p-value of "no difference".
+        wins: Pairs in favour of the candidate.
+        losses: Pairs against it.
+        mean: The effect with what its interval depends on, where it is that of a mean.
+        confidence: Confidence of the interval.
+    """
+
+    n: int
+    groups: int
+    effect: float | None
+    error: float | None
+    interval: Interval | None
+    test: str
+    p: float | None
+    wins: int
+    losses: int
+    mean: Mean | None = None
+    confidence: float = CONFIDENCE
+
+
+def measure(series: Series, *, flips: int = FLIPS, confidence: float = CONFIDENCE) -> PairedResult:
+    """Measure a series of at least one pair.
+
+    * Pairs of 0 or 1 without copies: Tango's score interval and McNemar's exact test.
+    * Other finite pairs: the interval of a mean (:mod:`leadline.tasks.statistics.bounded_mean`) whose range is that of
+      a difference, and the sign-flip test of clusters.
+    * Infinite differences: no interval, the exact sign test.
+
+    Args:
+        series: The differences.
+        flips: Sign flips to draw where there are too many to count.
+        confidence: Confidence of the interval.
+    """
+    import numpy as np
+
+    values = series.differences
+    wins, losses = int((values > 0).sum()), int((values < 0).sum())
+    if not np.isfinite(values).all():
+        return _compare_infinite(series, wins, losses)
+    if series.binary and series.clusters is None:
+        return _compare_shares(len(values), wins, losses, confidence)
+    return _compare_means(series, wins, losses, flips, confidence)
+
+
+def _compare_shares(n: int, wins: int, losses: int, confidence: float) -> PairedResult:
+    effect = (wins - losses) / n
+    return PairedResult(
+        n=n,
+        groups=n,
+        effect=effect,
+        error=math.sqrt(max(wins + losses - (wins - losses) ** 2 / n, 0.0)) / n,
+        interval=Interval(*score_interval(wins, losses, n, confidence=confidence), "score"),
+        test="mcnemar",
+        p=sign_test(wins, losses),
+        wins=wins,
+        losses=losses,
+        confidence=confidence,
+    )
+
+
+def _compare_infinite(series: Series, wins: int, losses: int) -> PairedResult:
+    import numpy as np
+
+    values = series.differences
+    both = bool((values == np.inf).any() and (values == -np.inf).any())
+    alone = series.clusters is None
+    return PairedResult(
+        n=len(values),
+        groups=len(values) if alone else _count(series.clusters),
+        effect=None if both else float(values.sum()),
+        error=None,
+        interval=None,
+        test="sign" if alone else "",
+        p=sign_test(wins, losses) if alone else None,
+        wins=wins,
+        losses=losses,
+    )
+
+
+def _compare_means(series: Series, wins: int, losses: int, flips: int, confidence: float) -> PairedResult:
+    import numpy as np
+
+    values, width = series.differences, series.width
+    sizes, sums = np.ones(len(values)), values
+    if series.clusters is not None:
+        sizes = np.bincount(series.clusters).astype(np.float64)
+        sums = np.bincount(series.clusters, values).astype(np.float64)
+    effect, error, interval, mean = float(values.mean()), None, None, None
+    same = values.min() == values.max()
+    if same:
+        effect, error = float(values[0]), 0.0
+    if same or len(sums) > 1:
+        mean = mean_of_clusters(sums, sizes, low=-width, high=width)
+    if mean is not None:
+        error = mean.error
+        interval = Interval(*mean.interval(confidence=confidence), "bounded" if math.isfinite(width) else "t")
+    p, test = sign_flip_test(sums, flips=flips)
+    return PairedResult(
+        n=len(values),
+        groups=len(sums),
+        effect=effect,
+        error=error,
+        interval=interval,
+        test=test,
+        p=p,
+        wins=wins,
+        losses=losses,
+        mean=mean,
+        confidence=confidence,
+    )
+
+
+def _count(clusters: npt.NDArray[np.int64] | None) -> int:
+    return 0 if clusters is None or not len(clusters) else int(clusters.max()) + 1
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Return the exact two-sided p-value of wins against losses, ties aside: McNemar's exact test.
+
+    Args:
+        wins: Pairs in which the candidate is better.
+        losses: Pairs in which it is worse.
+    """
+    from scipy.special import bdtr
+
+    total = wins + losses
+    return min(1.0, 2 * float(bdtr(min(wins, losses), total, 0.5))) if total else 1.0
+
+
+def sign_flip_test(sums: npt.NDArray[np.float64], *, flips: int = FLIPS) -> tuple[float, str]:
+    """Test that differences are as likely to have the one sign as the other (Fisher 1935).
+
+    If both models are equally good, which of a pair's values is whose is a matter of chance: every flip of signs is as
+    likely as the one seen. The p-value is the share of flips whose sum is as far from 0. Up to :data:`EXACT` clusters
+    that differ all flips are counted; else ``flips`` are drawn with a fixed seed and p = (c + 1) / (flips + 1)
+    (Phipson and Smyth 2010), which never is too small; beyond :data:`MOST_CLUSTERS` Student's t takes its place.
+
+    Args:
+        sums: Sum of the differences of each cluster; a cluster's signs flip together.
+        flips: Flips to draw where there are too many to count.
+
+    Returns:
+        The two-sided p-value, and the name of the method.
+    """
+    import numpy as np
+
+    moved = np.abs(sums[sums != 0])
+    if not len(moved):
+        return 1.0, "sign-flip exact"
+    seen = abs(float(sums.sum())) - 1e-9 * float(moved.sum())
+    if len(moved) <= EXACT:
+        totals = np.zeros(1)
+        for size in moved:
+            totals = np.concatenate([totals + size, totals - size])
+        return float((np.abs(totals) >= seen).mean()), "sign-flip exact"
+    if len(moved) > MOST_CLUSTERS:
+        return _student(sums), "t"
+    return (_as_far(moved.astype(np.float32), np.float32(seen), flips) + 1) / (flips + 1), "sign-flip"
+
+
+def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int:
+    """Draw flips in blocks and count the sums that are at least as far from 0 as the one seen."""
+    import numpy as np
+
+    random = np.random.default_rng(SEED)
+    total, count = moved.sum(), 0
+    block = max(1, _BLOCK // len(moved))
+    for start in range(0, flips, block):
+        number = min(block, flips - start)
+        bits = np.frombuffer(random.bytes(number * ((len(moved) + 7) // 8)), dtype=np.uint8).reshape(number, -1)
+        chosen = np.unpackbits(bits, axis=1, count=len(moved)).astype(np.float32)
+        count += int((np.abs(2 * (chosen @ moved) - total) >= seen).sum())
+    return count
+
+
+def _student(sums: npt.NDArray[np.float64]) -> float:
+    """Return the two-sided p-value of Student's test of "no difference"."""
+    from scipy.special import stdtr
+
+    n, error = len(sums), float(sums.std(ddof=1)) / math.sqrt(len(sums))
+    return 2 * float(stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """Return Holm's adjusted p-values, in the order given (Holm, Scand. J. Statist. 6, 1979)."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted, greatest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        greatest = max(greatest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = greatest
+    return adjusted
