@@ -9,9 +9,11 @@ from prefect.runtime import flow_run
 
 from leadline.flows.collect.collection import run_collection
 from leadline.flows.collect.config import CollectConfig, CollectResult
+from leadline.flows.collect.prepare import targets_of
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import check_collection, is_from_outside
+from leadline.flows.triggers.outside_requests import allowed, check_output, check_store, check_target, is_from_outside
+from leadline.tasks.collect.targets import read_targets
 
 outlast_outages()
 
@@ -39,3 +41,19 @@ def collect(config: CollectConfig) -> CollectResult:
     if is_from_outside():
         check_collection(config)
     return finished(reporting_no_secrets(run_collection)(config, TaskSteps(load=Path(config.suite).name)))
+
+
+def check_collection(config: CollectConfig) -> None:
+    """Refuse a collection that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_output(rules, config.output)
+    for file in config.targets:
+        rules.check_file("targets file", file)
+    own = [target for file in config.targets for target in read_targets(Path(file))]
+    for target in targets_of(config):
+        check_target(rules, target, own)

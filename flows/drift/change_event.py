@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from prefect.events import emit_event
 
-from leadline.flows.notify.happenings import JUDGE_CHANGED
+JUDGE_CHANGED: Final = "leadline.judge.changed"
 
 
 def announce_change(name: str, standing: Mapping[str, Any]) -> None:

@@ -24,7 +24,13 @@ from leadline.flows.evaluate.steps import Finished
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import check_evaluation, is_from_outside
+from leadline.flows.triggers.outside_requests import (
+    allowed,
+    check_judges,
+    check_measuring,
+    check_store,
+    is_from_outside,
+)
 from leadline.tasks.plan.chunks import Chunk, lane_file
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
@@ -146,3 +152,15 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     if is_from_outside():
         check_evaluation(config)
     return finished(reporting_no_secrets(run_evaluation)(config, PrefectSteps(load=Path(config.dataset).name)))
+
+
+def check_evaluation(config: EvaluateConfig) -> None:
+    """Refuse an evaluation that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_measuring(rules, config)
+    check_judges(rules, config.judges)

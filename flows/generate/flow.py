@@ -8,7 +8,14 @@ from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.generation import run_generation
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import check_making, is_from_outside
+from leadline.flows.triggers.outside_requests import (
+    allowed,
+    check_judges,
+    check_output,
+    check_store,
+    check_weights,
+    is_from_outside,
+)
 
 outlast_outages()
 
@@ -29,5 +36,18 @@ def generate(config: GenerateConfig) -> GenerateResult:
         Where the dataset is, and what became of the calls.
     """
     if is_from_outside():
-        check_making(config)
+        check_generation(config)
     return finished(reporting_no_secrets(run_generation)(config, TaskSteps()))
+
+
+def check_generation(config: GenerateConfig) -> None:
+    """Refuse to make a dataset by a request that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_output(rules, config.output)
+    check_judges(rules, config.judges)
+    check_weights(rules, config.models, {})

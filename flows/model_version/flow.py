@@ -12,11 +12,20 @@ from leadline.flows.compare.flow import compare_runs
 from leadline.flows.evaluate.flow import evaluate
 from leadline.flows.model_version.config import ModelVersionConfig as ModelVersionConfig
 from leadline.flows.model_version.config import ModelVersionResult
+from leadline.flows.model_version.prepare import target_of, targets_file_of
 from leadline.flows.model_version.version_check import links_of, run_version
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.shared.settings import FailOn
-from leadline.flows.triggers.outside_requests import check_version, is_from_outside
+from leadline.flows.triggers.outside_requests import (
+    allowed,
+    check_judges,
+    check_measuring,
+    check_store,
+    check_target,
+    is_from_outside,
+)
+from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.store.store import Store
 
 outlast_outages()
@@ -74,3 +83,20 @@ def _announce(config: ModelVersionConfig, result: ModelVersionResult) -> None:
             "report": links.get("Comparison") or links.get("Report", ""),
         },
     )
+
+
+def check_version(config: ModelVersionConfig) -> None:
+    """Refuse the request to evaluate a model version that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_measuring(rules, config)
+    check_judges(rules, config.judges)
+    if not config.answers:
+        if config.target.file:
+            rules.check_file("targets file", config.target.file)
+        own = None if config.target.model else targets_file_of(config.target)
+        check_target(rules, target_of(config), read_targets(Path(own)) if own else ())

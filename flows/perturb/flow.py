@@ -11,7 +11,7 @@ from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.perturb.prepare import make_copies, output_of
 from leadline.flows.shared.prefect_steps import TaskSteps
 from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import check_making, is_from_outside
+from leadline.flows.triggers.outside_requests import allowed, check_judges, check_output, check_store, is_from_outside
 from leadline.tasks.perturb.copies import Perturbed
 
 outlast_outages()
@@ -38,10 +38,22 @@ def perturb(config: PerturbConfig) -> str:
         Where the suite with the copies is.
     """
     if is_from_outside():
-        check_making(config)
+        check_perturbation(config)
     steps = TaskSteps(perturb=Path(config.suite).name)
     done: Perturbed = steps.step("perturb", make_copies, config)
     steps.log.info("%d copies of %d cases", done.copies.total(), done.cases)
     for message, count in done.failed.items():
         steps.log.warning("%d copies were not written: %s", count, message)
     return str(output_of(config).absolute())
+
+
+def check_perturbation(config: PerturbConfig) -> None:
+    """Refuse to make a dataset by a request that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_output(rules, config.output)
+    check_judges(rules, config.judges)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from leadline.evaluators.ground.error_codes import ErrorCode
@@ -25,16 +25,9 @@ from leadline.evaluators.ground.settings_file import FILE, settings_table
 from leadline.evaluators.judge_client.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.models.weights import PINNED
 from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.flows.collect.config import CollectConfig
-from leadline.flows.collect.prepare import targets_of
-from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.generate.config import GenerateConfig
-from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.model_version.prepare import target_of, targets_file_of
-from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.judge_access import judges_of
 from leadline.flows.shared.settings import JudgeAccess, Judges, Models, is_dask
-from leadline.tasks.collect.targets import Target, read_targets
+from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import variables_of
 from leadline.tasks.store.store import STORE_VARIABLE
 
@@ -128,6 +121,34 @@ class Allowed:
             raise _refused(f"The request names the {what} {file[:200]}", "allowed_files", file)
 
 
+class Measuring(Protocol):
+    """The settings of an evaluation that name files, weights and places."""
+
+    @property
+    def evaluator_files(self) -> Sequence[str]:
+        """Python files with evaluators, which are run."""
+
+    @property
+    def evaluators_dir(self) -> str | None:
+        """A folder of judges written as files."""
+
+    @property
+    def params(self) -> Mapping[str, Mapping[str, Any]]:
+        """Parameters by evaluator."""
+
+    @property
+    def models(self) -> Models:
+        """Weights, and what may be done to get them."""
+
+    @property
+    def output(self) -> str | None:
+        """A folder for the results."""
+
+    @property
+    def dispatch(self) -> str:
+        """Where chunks are scored; may be an address."""
+
+
 def allowed() -> Allowed:
     """Return what requests from outside may name in this process's folder.
 
@@ -153,65 +174,6 @@ def is_from_outside() -> bool:
 
     context = FlowRunContext.get()
     return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
-
-
-def check_evaluation(config: EvaluateConfig) -> None:
-    """Refuse an evaluation that names what requests from outside may not.
-
-    Raises:
-        UsageError: It does.
-    """
-    rules = allowed()
-    check_store(rules, config.store)
-    check_measuring(rules, config)
-    check_judges(rules, config.judges)
-
-
-def check_version(config: ModelVersionConfig) -> None:
-    """Refuse the request to evaluate a model version that names what requests from outside may not.
-
-    Raises:
-        UsageError: It does.
-    """
-    rules = allowed()
-    check_store(rules, config.store)
-    check_measuring(rules, config)
-    check_judges(rules, config.judges)
-    if not config.answers:
-        if config.target.file:
-            rules.check_file("targets file", config.target.file)
-        own = None if config.target.model else targets_file_of(config.target)
-        check_target(rules, target_of(config), read_targets(Path(own)) if own else ())
-
-
-def check_collection(config: CollectConfig) -> None:
-    """Refuse a collection that names what requests from outside may not.
-
-    Raises:
-        UsageError: It does.
-    """
-    rules = allowed()
-    check_store(rules, config.store)
-    check_output(rules, config.output)
-    for file in config.targets:
-        rules.check_file("targets file", file)
-    own = [target for file in config.targets for target in read_targets(Path(file))]
-    for target in targets_of(config):
-        check_target(rules, target, own)
-
-
-def check_making(config: GenerateConfig | PerturbConfig) -> None:
-    """Refuse to make a dataset by a request that names what requests from outside may not.
-
-    Raises:
-        UsageError: It does.
-    """
-    rules = allowed()
-    check_store(rules, config.store)
-    check_output(rules, config.output)
-    check_judges(rules, config.judges)
-    if isinstance(config, GenerateConfig):
-        _check_weights(rules, config.models, {})
 
 
 def check_judges(rules: Allowed, access: JudgeAccess) -> None:
@@ -270,12 +232,12 @@ def check_target(rules: Allowed, target: Target, own: Sequence[Target]) -> None:
         rules.check_named("The target", variable, "allowed_key_variables")
 
 
-def check_measuring(rules: Allowed, config: EvaluateConfig | ModelVersionConfig) -> None:
+def check_measuring(rules: Allowed, config: Measuring) -> None:
     """Refuse files, parameters and places of an evaluation that requests from outside may not name.
 
     Args:
         rules: What they may name.
-        config: An evaluation, or what a model version is evaluated by.
+        config: What an evaluation is to measure, and where.
 
     Raises:
         UsageError: One is not allowed.
@@ -287,7 +249,7 @@ def check_measuring(rules: Allowed, config: EvaluateConfig | ModelVersionConfig)
     check_output(rules, config.output)
     for tool in _search_tools(config.params):
         _check_search_tool(rules, tool)
-    _check_weights(rules, config.models, config.params)
+    check_weights(rules, config.models, config.params)
     if is_dask(config.dispatch) and "://" in config.dispatch:
         rules.check_address("The request", config.dispatch)
 
@@ -374,7 +336,16 @@ def _search_tools(params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield values[_SEARCH_TOOL]
 
 
-def _check_weights(rules: Allowed, models: Models, params: Mapping[str, Mapping[str, Any]]) -> None:
+def check_weights(rules: Allowed, models: Models, params: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse weights to fetch or to unpickle that requests from outside may not name.
+
+    Args:
+        rules: What they may name.
+        params: Parameters by evaluator, some of which name weights.
+
+    Raises:
+        UsageError: One is not allowed.
+    """
     for name in _fetched(models, params):
         rules.check_named("The request", name, "allowed_models")
     if models.allow_pickle and not rules.pickle:

@@ -10,18 +10,19 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.collect.config import CollectConfig
+from leadline.flows.collect.flow import check_collection
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.flow import check_evaluation
 from leadline.flows.generate.config import GenerateConfig
+from leadline.flows.generate.flow import check_generation
 from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version.flow import check_version
 from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.perturb.flow import check_perturbation
 from leadline.flows.triggers.outside_requests import (
     Allowed,
     allowed,
-    check_collection,
-    check_evaluation,
-    check_making,
     check_store,
-    check_version,
     is_from_outside,
     is_public,
 )
@@ -228,23 +229,21 @@ def test_what_makes_a_dataset_from_outside_names_nothing_unlisted(
     settings: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEADLINE_STORE", "store")
-    for config in (
-        GenerateConfig(documents=("docs",), **settings),
-        PerturbConfig(suite="s.jsonl", recipes=("typo",), **settings),
-    ):
-        with pytest.raises(UsageError, match=said):
-            check_making(config)
+    with pytest.raises(UsageError, match=said):
+        check_generation(GenerateConfig(documents=("docs",), **settings))
+    with pytest.raises(UsageError, match=said):
+        check_perturbation(PerturbConfig(suite="s.jsonl", recipes=("typo",), **settings))
 
 
 def test_weights_for_a_generated_dataset_are_those_that_are_allowed() -> None:
     models = {"embedder": "somebody/else", "allow_download": True}
     with pytest.raises(UsageError, match="names somebody/else"):
-        check_making(GenerateConfig(documents=("docs",), models=models))
+        check_generation(GenerateConfig(documents=("docs",), models=models))
     with pytest.raises(UsageError, match="pickled weights"):
-        check_making(GenerateConfig(documents=("docs",), models={"allow_pickle": True}))
+        check_generation(GenerateConfig(documents=("docs",), models={"allow_pickle": True}))
     allow(allowed_models=["somebody/*"])
-    check_making(GenerateConfig(documents=("docs",), models=models))
-    check_making(PerturbConfig(suite="s.jsonl", recipes=("typo",)))
+    check_generation(GenerateConfig(documents=("docs",), models=models))
+    check_perturbation(PerturbConfig(suite="s.jsonl", recipes=("typo",)))
 
 
 def test_stores_are_the_workers_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
