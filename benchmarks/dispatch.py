@@ -197,7 +197,7 @@ def judges(farm: Farm) -> None:
 
 def evaluate(farm: Farm, dataset: Path) -> Mapping[str, Any]:
     """Run ``leadline evaluate`` on workers in a fresh store."""
-    command = [sys.executable, "-m", "leadline.flows.cli.main", "--store", tempfile.mkdtemp(dir=farm.folder),
+    command = [sys.executable, "-m", "leadline.cli.main", "--store", tempfile.mkdtemp(dir=farm.folder),
                "evaluate", str(dataset), "-e", "databricks.relevance_to_query", "--dispatch", "workers",
                "--json"]  # fmt: skip
     done = subprocess.run(command, cwd=farm.folder, env=farm.environment, capture_output=True, text=True, check=False)

@@ -30,7 +30,7 @@ from benchmarks.embedding import WORDS
 from benchmarks.endpoint import Remote, Stats, capacity, running
 from benchmarks.machine import describe, verdict
 
-LEADLINE: Final = (sys.executable, "-P", "-m", "leadline.flows.cli.main")
+LEADLINE: Final = (sys.executable, "-P", "-m", "leadline.cli.main")
 ROOT: Final = Path(__file__).parents[1]
 
 FIFTEEN: Final = (

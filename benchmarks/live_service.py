@@ -57,7 +57,7 @@ class LiveService:
     def leadline(self, *arguments: str) -> str:
         """Run a command and return what it says."""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "leadline.flows.cli.main", *arguments],
+            [sys.executable, "-P", "-m", "leadline.cli.main", *arguments],
             env=dict(self.environment), cwd=self.folder, capture_output=True, text=True, timeout=OUTAGE_S,
         )  # fmt: skip
         if done.returncode:

@@ -113,7 +113,7 @@ def run(evaluators: Sequence[str], rows: Sequence[Mapping[str, Any]], access: Ac
         rows: The answers, as a dataset.
         access: Judge and parameters.
     """
-    from leadline.flows.api.metric_choice import MetricChoice
+    from leadline.api.metric_choice import MetricChoice
 
     metrics = [MetricChoice(evaluator, access.params.get(evaluator, {})) for evaluator in evaluators]
     asked: dict[str, Any] = {"judge": access.judge} if access.judge else {}

@@ -64,7 +64,7 @@ class Receiver:
         ]
         with (self.service.folder / "webhook.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "leadline.flows.cli.main", *arguments],
+                [sys.executable, "-m", "leadline.cli.main", *arguments],
                 env={**self.service.environment, "LEADLINE_WEBHOOK_SECRET": SECRET}, cwd=self.service.folder,
                 stdout=log, stderr=log,
             )  # fmt: skip

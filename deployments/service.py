@@ -33,12 +33,12 @@ from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.paths import from_home
-from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.notify.recipients import find_recipients
-from leadline.flows.prefect_server.background import answers
-from leadline.flows.prefect_server.logs import tail
-from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
-from leadline.flows.shared.report_links import UI_VARIABLE
+from leadline.flows.prefect.background import answers
+from leadline.flows.prefect.logs import tail
+from leadline.flows.prefect.report_links import UI_VARIABLE
+from leadline.flows.prefect.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
+from leadline.flows.shared.json_lines import json_line, prefect_environment, wants_json
 from leadline.tasks.ground.locks import is_held, locked
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store
 
@@ -222,7 +222,7 @@ class Service:
     def _deploy(self, environment: Mapping[str, str]) -> None:
         import subprocess
 
-        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "deploy"]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "deploy"]
         command += ["--file", str(self.file)] if self.file else ["--keep"]
         done = subprocess.run(  # noqa: S603 - our own command
             command, env=dict(environment), capture_output=True, text=True, timeout=180, check=False
@@ -255,14 +255,14 @@ class Service:
         port = address.rpartition(":")[2]
         return ServicePart(
             "reports",
-            [sys.executable, "-P", "-m", "leadline.flows.cli.main", "ui", "--port", port],
+            [sys.executable, "-P", "-m", "leadline.cli.main", "ui", "--port", port],
             {**environment, TOKEN_VARIABLE: self.token()},
             partial(_is_healthy, address),
             deadline=60,
         )
 
     def _workers(self, environment: Mapping[str, str]) -> list[ServicePart]:
-        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "worker"]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "worker"]
         return [
             ServicePart(
                 f"{pool}-{number}",
@@ -277,14 +277,14 @@ class Service:
 
     def _notifier(self, environment: Mapping[str, str]) -> ServicePart:
         """Return what tells the recipients of ``leadline.toml`` what goes wrong."""
-        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "notify", "watch"]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "notify", "watch"]
         return ServicePart("notify", [*command, "--folder", str(self.folder / "notify")], environment)
 
     def _exporter(self, environment: Mapping[str, str]) -> tuple[ServicePart, str]:
         """Return the part that serves metrics, and their address."""
         port = self._lasting_port("metrics", METRICS_PORT)
         address = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "metrics", "--port", str(port)]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "metrics", "--port", str(port)]
         part = ServicePart("metrics", command, environment, partial(_is_healthy, address), deadline=60)
         return part, f"{address}/metrics"
 

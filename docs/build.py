@@ -14,12 +14,12 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
+from leadline.cli.check_version import OPTIONS
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
 from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
 from leadline.flows.ci.config import CiConfig
-from leadline.flows.cli.check_version import OPTIONS
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig

@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from leadline import metrics as metrics
+    from leadline.api import MetricChoice as MetricChoice
+    from leadline.api import OpenedStore as OpenedStore
+    from leadline.api import Result as Result
+    from leadline.api import aevaluate as aevaluate
+    from leadline.api import compare as compare
+    from leadline.api import evaluate as evaluate
+    from leadline.api import open_store as open_store
+    from leadline.api.answer_check import AnswerFailed as AnswerFailed
+    from leadline.api.answer_check import NotMeasured as NotMeasured
+    from leadline.api.answer_check import check as check
     from leadline.evaluators.core.base import Evaluator as Evaluator
     from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
     from leadline.evaluators.core.base import Spec as Spec
@@ -28,16 +38,6 @@ if TYPE_CHECKING:
     from leadline.evaluators.judge.judge_evaluator import Judge as Judge
     from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator as JudgeEvaluator
     from leadline.evaluators.judge.judge_evaluator import prompt_beside as prompt_beside
-    from leadline.flows.api import MetricChoice as MetricChoice
-    from leadline.flows.api import OpenedStore as OpenedStore
-    from leadline.flows.api import Result as Result
-    from leadline.flows.api import aevaluate as aevaluate
-    from leadline.flows.api import compare as compare
-    from leadline.flows.api import evaluate as evaluate
-    from leadline.flows.api import open_store as open_store
-    from leadline.flows.assertions.answer_check import AnswerFailed as AnswerFailed
-    from leadline.flows.assertions.answer_check import NotMeasured as NotMeasured
-    from leadline.flows.assertions.answer_check import check as check
 
     __version__: str
 
@@ -61,16 +61,16 @@ _HOMES: Final = {
     "Judge": "evaluators.judge.judge_evaluator",
     "JudgeEvaluator": "evaluators.judge.judge_evaluator",
     "prompt_beside": "evaluators.judge.judge_evaluator",
-    "AnswerFailed": "flows.assertions.answer_check",
-    "NotMeasured": "flows.assertions.answer_check",
-    "check": "flows.assertions.answer_check",
-    "MetricChoice": "flows.api",
-    "OpenedStore": "flows.api",
-    "Result": "flows.api",
-    "aevaluate": "flows.api",
-    "compare": "flows.api",
-    "evaluate": "flows.api",
-    "open_store": "flows.api",
+    "AnswerFailed": "api.answer_check",
+    "NotMeasured": "api.answer_check",
+    "check": "api.answer_check",
+    "MetricChoice": "api",
+    "OpenedStore": "api",
+    "Result": "api",
+    "aevaluate": "api",
+    "compare": "api",
+    "evaluate": "api",
+    "open_store": "api",
 }
 """The module of each public name."""
 

@@ -16,8 +16,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leadline.api.metric_choice import MetricChoice
     from leadline.evaluators.core.base import Evaluator
-    from leadline.flows.api.metric_choice import MetricChoice
 
 
 class _Family:
@@ -71,7 +71,7 @@ def _named(name: str) -> Any:
 @cache
 def _choosing(kind: type[Evaluator]) -> Callable[..., MetricChoice]:
     """Return the function that chooses an evaluator, with a signature that ``help`` and notebooks show."""
-    from leadline.flows.api.metric_choice import MetricChoice
+    from leadline.api.metric_choice import MetricChoice
 
     def choose(*, name: str = "", **params: Any) -> MetricChoice:
         kind.parameters.build(kind.spec.id, params)

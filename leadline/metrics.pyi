@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from leadline.flows.api.metric_choice import MetricChoice
+from leadline.api.metric_choice import MetricChoice
 
 def answer_correctness(
     *,

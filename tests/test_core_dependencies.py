@@ -74,7 +74,7 @@ def test_file_locks_between_processes_are_those_of_filelock() -> None:
         for file in (ROOT / room).rglob("*.py")
         if re.search(r"\b(fcntl\.|import fcntl|msvcrt|lockf)", file.read_text(encoding="utf-8"))
     ]
-    assert found == ["flows/prefect_server/flock.py"]
+    assert found == ["flows/prefect/flock.py"]
 
 
 @pytest.mark.e2e

@@ -110,7 +110,7 @@ def test_another_python_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_module_is_run_as_the_main_one() -> None:
-    done = python("-P", "-m", "leadline.flows.cli.main", "nonsense")
+    done = python("-P", "-m", "leadline.cli.main", "nonsense")
     assert done.returncode == 2
     assert done.stderr.startswith("Error [LL-CONFIG-02]")
     assert "Version" in python("-m", "prefect", "version").stdout

@@ -11,10 +11,10 @@ import pytest
 
 import leadline
 from docs.build import metrics_stub
+from leadline.api.accepted_settings import Settings
+from leadline.api.evaluation import evaluate
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.api.accepted_settings import Settings
-from leadline.flows.api.evaluation import evaluate
 from leadline.flows.evaluate.config import EvaluateConfig
 
 STUB = Path(leadline.__file__).with_name("metrics.pyi")

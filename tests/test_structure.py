@@ -13,7 +13,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("evaluators", "tasks", "flows", "deployments")
+ROOMS = ("evaluators", "tasks", "flows", "leadline", "deployments")
+"""From the ground up: a room imports rooms to its left."""
+
+ORDER = {
+    "evaluators": "ground data settings text models judge_client core judge retrieval generation summarization agent "
+    "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
+    "tasks": "ground store db ledger runs statistics policy load collect perturb generate plan score analyse stopping "
+    "judges compare publish maintenance metrics rgb",
+    "flows": "shared prefect command dispatch traces judges evaluate collect compare perturb generate model_version ui "
+    "notify maintenance metrics webhooks deploy ci mcp_server",
+    "leadline": "api bridges pytest_plugin cli",
+}
+"""Each room's folders from the ground up; modules beside them may import all."""
 
 OFTEN = {"flows": {"__init__.py", "config.py", "flow.py", "prepare.py"}}
 """Names that a room may use more than once: each flow's folder has the same three."""
@@ -23,7 +35,8 @@ OFTEN = {"flows": {"__init__.py", "config.py", "flow.py", "prepare.py"}}
 def modules() -> dict[str, Path]:
     """Return all modules of the rooms by name."""
     files = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
-    names = ("leadline." + ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
+    paths = [file.relative_to(ROOT).with_suffix("").parts for file in files]
+    names = (".".join(parts if parts[0] == "leadline" else ("leadline", *parts)) for parts in paths)
     return {name.removesuffix(".__init__"): file for name, file in zip(names, files, strict=True)}
 
 
@@ -51,6 +64,19 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 def test_no_imports_go_in_a_circle() -> None:
     graph = {name: set(imports(name)) - {name} for name in modules()}
     assert circle(graph) == []
+
+
+def place(name: str) -> tuple[int, int]:
+    """Return how high a module stands: its room, and its folder within the room."""
+    room, *parts = modules()[name].relative_to(ROOT).parts
+    folders = ORDER.get(room, "").split()
+    inside = len(parts) > 1 and room in ORDER
+    return ROOMS.index(room), folders.index(parts[0]) if inside else len(folders)
+
+
+def test_rooms_and_their_folders_import_downwards_only() -> None:
+    upward = [f"{name} > {other}" for name in modules() for other in imports(name) if place(other) > place(name)]
+    assert upward == []
 
 
 @pytest.mark.parametrize("room", ROOMS)

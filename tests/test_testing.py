@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.cli.main import run
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.evaluator_files import load_evaluator_file
-from leadline.flows.cli.main import run
 from leadline.testing import check_evaluator
 
 SHOUTING = """

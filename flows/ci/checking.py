@@ -23,7 +23,7 @@ from leadline.flows.ci.forges.sticky_comment import Posting, keep_comment, marke
 from leadline.flows.ci.job_files import FORMATS, export_check, folder_of, write_summary
 from leadline.flows.ci.prepare import CheckRequest
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.shared.report_links import run_link
+from leadline.flows.prefect.report_links import run_link
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Store

@@ -10,9 +10,9 @@ from prefect.runtime import flow_run
 from leadline.flows.collect.collection import run_collection
 from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.collect.prepare import targets_of
-from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
-from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import allowed, check_output, check_store, check_target, is_from_outside
+from leadline.flows.prefect.outside_requests import allowed, check_output, check_store, check_target, is_from_outside
+from leadline.flows.prefect.prefect_steps import TaskSteps, finished, reporting_no_secrets
+from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.tasks.collect.targets import read_targets
 
 outlast_outages()

@@ -15,11 +15,11 @@ from leadline.evaluators.ground.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
 from leadline.flows.compare.prepare import result_of, run_comparison
-from leadline.flows.shared.prefect_steps import TaskSteps
-from leadline.flows.shared.report_links import comparison_link
+from leadline.flows.prefect.outside_requests import allowed, check_output, check_store, is_from_outside
+from leadline.flows.prefect.prefect_steps import TaskSteps
+from leadline.flows.prefect.report_links import comparison_link
+from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.flows.shared.reporting import report
-from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import allowed, check_output, check_store, is_from_outside
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

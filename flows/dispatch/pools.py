@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_URL
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.project_scope import in_project
 from leadline.flows.dispatch.failures import NoWorkers
-from leadline.flows.prefect_server.resolve import current_api
+from leadline.flows.prefect.resolve import current_api
 from leadline.flows.shared.settings import Dispatch
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from leadline.evaluators.ground.secret_values import masked
 from leadline.evaluators.ground.text import count
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
-from leadline.flows.shared.server_outage import outlast_outages
+from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.runs.lookup import status

@@ -42,7 +42,7 @@ from leadline.flows.dispatch.score_chunk import (
     take_outcome,
     task_run_name,
 )
-from leadline.flows.shared.server_outage import not_waiting
+from leadline.flows.prefect.server_outage import not_waiting
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 

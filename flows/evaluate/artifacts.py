@@ -19,11 +19,11 @@ from prefect.events import emit_event
 
 from leadline.evaluators.ground.jsonio import rounded
 from leadline.evaluators.ground.text import count
-from leadline.flows.drift.change_event import announce_change
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.shared.prefect_steps import history_may_fail
-from leadline.flows.shared.report_links import run_link
-from leadline.flows.shared.server_outage import not_waiting
+from leadline.flows.judges.change_event import announce_change
+from leadline.flows.prefect.prefect_steps import history_may_fail
+from leadline.flows.prefect.report_links import run_link
+from leadline.flows.prefect.server_outage import not_waiting
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.analyse.answers import SYMBOLS, says_all
 from leadline.tasks.db.connection import open_run

@@ -21,16 +21,16 @@ from leadline.flows.evaluate.artifacts import Progress, publish_artifacts
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import Finished
-from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
-from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
-from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import (
+from leadline.flows.prefect.outside_requests import (
     allowed,
     check_judges,
     check_measuring,
     check_store,
     is_from_outside,
 )
+from leadline.flows.prefect.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
+from leadline.flows.prefect.server_outage import outlast_outages
+from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.tasks.plan.chunks import Chunk, lane_file
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive

@@ -6,9 +6,7 @@ from prefect import flow
 
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.generation import run_generation
-from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
-from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import (
+from leadline.flows.prefect.outside_requests import (
     allowed,
     check_judges,
     check_output,
@@ -16,6 +14,8 @@ from leadline.flows.triggers.outside_requests import (
     check_weights,
     is_from_outside,
 )
+from leadline.flows.prefect.prefect_steps import TaskSteps, finished, reporting_no_secrets
+from leadline.flows.prefect.server_outage import outlast_outages
 
 outlast_outages()
 

@@ -13,11 +13,11 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from leadline.evaluators.ground.text import in_bytes
+from leadline.flows.prefect.outside_requests import allowed, check_output, check_store, is_from_outside
+from leadline.flows.prefect.prefect_steps import TaskSteps
+from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.flows.shared.form import FormModel
-from leadline.flows.shared.prefect_steps import TaskSteps
-from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.shared.settings import StorePlace
-from leadline.flows.triggers.outside_requests import allowed, check_output, check_store, is_from_outside
 from leadline.tasks.maintenance.backup import back_up
 from leadline.tasks.maintenance.garbage import drop_garbage
 from leadline.tasks.maintenance.integrity import Checked

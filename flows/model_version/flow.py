@@ -14,10 +14,7 @@ from leadline.flows.model_version.config import ModelVersionConfig as ModelVersi
 from leadline.flows.model_version.config import ModelVersionResult
 from leadline.flows.model_version.prepare import target_of, targets_file_of
 from leadline.flows.model_version.version_check import links_of, run_version
-from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
-from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.shared.settings import FailOn
-from leadline.flows.triggers.outside_requests import (
+from leadline.flows.prefect.outside_requests import (
     allowed,
     check_judges,
     check_measuring,
@@ -25,6 +22,9 @@ from leadline.flows.triggers.outside_requests import (
     check_target,
     is_from_outside,
 )
+from leadline.flows.prefect.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
+from leadline.flows.prefect.server_outage import outlast_outages
+from leadline.flows.shared.settings import FailOn
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.store.store import Store
 

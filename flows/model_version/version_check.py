@@ -26,9 +26,9 @@ from leadline.flows.model_version.prepare import (
     reading_of_suite,
     target_of,
 )
+from leadline.flows.prefect.report_links import comparison_link, run_link
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
 from leadline.flows.shared.plain_steps import Steps
-from leadline.flows.shared.report_links import comparison_link, run_link
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset

@@ -23,10 +23,10 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events.filters import EventFilter, EventNameFilter, EventOccurredFilter
 from prefect.events.schemas.events import ReceivedEvent
 
-from leadline.flows.drift.change_event import JUDGE_CHANGED
+from leadline.flows.judges.change_event import JUDGE_CHANGED
 from leadline.flows.notify.notice import Kind, Notice
-from leadline.flows.shared.report_links import ui_address
-from leadline.flows.triggers.prefect_events import FAILED, failure_reason, known_as, pages
+from leadline.flows.prefect.prefect_events import FAILED, failure_reason, known_as, pages
+from leadline.flows.prefect.report_links import ui_address
 from leadline.flows.ui.run_index import RunIndex, RunLine
 
 GATES: Final = {"leadline.gate.failed": Kind.FAIL, "leadline.gate.inconclusive": Kind.INCONCLUSIVE}

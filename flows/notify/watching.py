@@ -24,7 +24,7 @@ from leadline.flows.notify.notice import Notice
 from leadline.flows.notify.outbox import Outbox, Send
 from leadline.flows.notify.recipients import Recipient
 from leadline.flows.notify.sending import send
-from leadline.flows.shared.server_outage import not_waiting
+from leadline.flows.prefect.server_outage import not_waiting
 from leadline.flows.ui.run_index import RunIndex
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.store import Store

@@ -9,9 +9,9 @@ from prefect.runtime import flow_run
 
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.perturb.prepare import make_copies, output_of
-from leadline.flows.shared.prefect_steps import TaskSteps
-from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import allowed, check_judges, check_output, check_store, is_from_outside
+from leadline.flows.prefect.outside_requests import allowed, check_judges, check_output, check_store, is_from_outside
+from leadline.flows.prefect.prefect_steps import TaskSteps
+from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.tasks.perturb.copies import Perturbed
 
 outlast_outages()

@@ -386,7 +386,7 @@ def test_what_an_image_copies_builds_a_wheel_with_all_rooms(name: str, tmp_path:
     rooms = {"evaluators", "tasks", "flows", "deployments"}
     assert rooms <= {entry.split("/")[1] for entry in names if entry.startswith("leadline/")}
     assert {entry.split("/")[0] for entry in names} == {"leadline", "leadline-0.1.0.dist-info"}
-    assert {"leadline/flows/cli/main.py", "leadline/deployments/prefect.yaml"} <= set(names)
+    assert {"leadline/cli/main.py", "leadline/deployments/prefect.yaml"} <= set(names)
     assert any(entry.endswith("/LICENSE") for entry in names)
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from leadline.deployments.service import server_environment
 from leadline.flows.metrics.api_figures import _STATES
-from leadline.flows.prefect_server.server_settings import RETENTION
+from leadline.flows.prefect.server_settings import RETENTION
 from leadline.tasks.metrics.families import FLOW_RUNS
 from tests.support.docs.commands import command_exists
 

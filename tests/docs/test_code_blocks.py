@@ -24,19 +24,19 @@ import jinja2
 import pytest
 import yaml
 
+from leadline.cli.main import cli
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.evaluators.judge_client.choice import find_evaluator_files, find_judges
 from leadline.evaluators.judge_client.team_budgets import team_budgets
 from leadline.flows.ci.prepare import read_request
-from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.notify.recipients import read_tables
-from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
-from leadline.flows.pytest_plugin.session_settings import session_settings
+from leadline.flows.prefect.choice import chosen_server, idle_minutes
+from leadline.flows.prefect.outside_requests import allowed
 from leadline.flows.shared.projects import projects
-from leadline.flows.triggers.outside_requests import allowed
-from leadline.flows.triggers.webhook_payloads import read_choice
+from leadline.flows.webhooks.webhook_payloads import read_choice
+from leadline.pytest_plugin.session_settings import session_settings
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.judges.labels.criterion import guides

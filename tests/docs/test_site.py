@@ -28,5 +28,5 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
         text = page.read_text(encoding="utf-8")
         assert not re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//', text), page
     api = (tmp_path / "api" / "leadline.html").read_text(encoding="utf-8")
-    assert "leadline.flows.api.evaluate" in api
+    assert "leadline.api.evaluate" in api
     assert ":class:" not in "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "api").glob("*.html"))

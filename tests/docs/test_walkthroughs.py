@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.cli.main import run
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.flows.cli.main import run
 from tests.support.docs.blocks import ROOT, SHELL, Block, blocks_of, walkthroughs
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"

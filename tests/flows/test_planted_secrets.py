@@ -27,7 +27,7 @@ from tests.support.stores.every_text import holding
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
+LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
 SEEN = "lantern-mole"
 """Stands in the answers, and so has to be found: what finds it would find a secret, too."""
 

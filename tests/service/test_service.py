@@ -133,7 +133,7 @@ def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None
     environment = {**service.environment, "LEADLINE_WEBHOOK_SECRET": "a shared secret"}
     arguments = ["webhook", "serve", "--models", str(file), "--port", str(port)]
     receiver = subprocess.Popen(
-        [sys.executable, "-m", "leadline.flows.cli.main", *arguments],
+        [sys.executable, "-m", "leadline.cli.main", *arguments],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
@@ -292,7 +292,7 @@ def test_a_runs_artifact_leads_to_its_report_on_the_page(service: LiveService) -
 
 def test_a_worker_ends_when_it_is_asked_to_even_if_its_shell_ignores_interrupts(service: LiveService) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "leadline.flows.cli.main", "worker", "--pool", "gpu", "--name", "short-lived"],
+        [sys.executable, "-m", "leadline.cli.main", "worker", "--pool", "gpu", "--name", "short-lived"],
         env=dict(service.environment), cwd=service.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip

@@ -84,7 +84,7 @@ def runner(tmp_path: Path, name: str, forge: ScriptedForge) -> tuple[Path, dict[
     scratch = tmp_path / name
     (scratch / "bin").mkdir(parents=True)
     program = scratch / "bin" / "leadline"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leadline.flows.cli.main "$@"\n', encoding="utf-8")
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leadline.cli.main "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     return scratch, {
         "CI": "true",

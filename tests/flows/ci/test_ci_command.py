@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from leadline.cli.main import run
 from leadline.flows.ci.change_facts import ChangedAnswer, read_change
-from leadline.flows.cli.main import run
 from leadline.tasks.runs.tags import all_tags
 from leadline.tasks.store.store import Store
 from tests.support.forges.change_repository import SETTINGS, ChangeRepository

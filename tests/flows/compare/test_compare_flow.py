@@ -16,7 +16,7 @@ from tests.tasks.compare.two_runs import completed
 
 SCRIPT = """
 import json, sys
-from leadline.flows.prefect_server.resolve import ensure_api
+from leadline.flows.prefect.resolve import ensure_api
 with ensure_api(lambda text: None):
     from leadline.flows.compare.flow import CompareConfig, compare_runs
     from prefect.client.orchestration import get_client

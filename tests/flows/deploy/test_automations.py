@@ -10,8 +10,8 @@ import pytest
 from prefect.server.events.schemas.automations import EventTrigger
 from prefect.server.events.schemas.events import ReceivedEvent
 
+from leadline.flows.alert import Alert, headline
 from leadline.flows.deploy.file import read_deployment_file
-from leadline.flows.triggers.alert import Alert, headline
 
 TRIGGERS = {one["name"]: EventTrigger.model_validate(one["trigger"]) for one in read_deployment_file().automations}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from leadline.cli.main import run
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.cli.main import run
 from leadline.flows.deploy.file import own_file, read_deployment_file
 
 
@@ -76,4 +76,4 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_every_run_of_ours_is_started_by_the_engine_that_waits_for_a_server_that_is_away() -> None:
     commands = {one.name: one.work_pool.job_variables.get("command") for one in read_deployment_file().deployments}
     assert len(commands) == 12
-    assert set(commands.values()) == {"python -m leadline.flows.shared.patient_engine"}
+    assert set(commands.values()) == {"python -m leadline.flows.prefect.patient_engine"}

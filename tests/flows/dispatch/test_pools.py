@@ -14,7 +14,7 @@ from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch import pools
 from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.dispatch.pools import served
-from leadline.flows.prefect_server.resolve import Api
+from leadline.flows.prefect.resolve import Api
 from leadline.flows.shared.settings import Dispatch
 
 

@@ -79,7 +79,7 @@ class Bench:
         more: tuple[str, ...] = (),
     ) -> subprocess.Popen[str]:
         chosen = [part for name in evaluators for part in ("-e", name)]
-        command = [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store), "evaluate",
+        command = [sys.executable, "-m", "leadline.cli.main", "--store", str(self.folder / store), "evaluate",
                    str(dataset), *chosen, "--dispatch", dispatch, "--json", *more]  # fmt: skip
         return subprocess.Popen(
             command, cwd=self.folder, env=self.farm.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

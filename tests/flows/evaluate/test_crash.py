@@ -36,7 +36,7 @@ def write_answers(path: Path, count: int) -> None:
 
 def command(dataset: Path, store: Path) -> list[str]:
     chosen = [part for name in EVALUATORS for part in ("-e", name)]
-    return [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(store), "evaluate", str(dataset), *chosen]
+    return [sys.executable, "-m", "leadline.cli.main", "--store", str(store), "evaluate", str(dataset), *chosen]
 
 
 def scores(store: Path) -> list[tuple[Any, ...]]:

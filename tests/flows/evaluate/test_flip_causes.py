@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
+from leadline.cli.main import cli
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.cli.main import cli
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import preview
 from leadline.flows.evaluate.run import run_evaluation

@@ -13,12 +13,12 @@ import pytest
 
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.compare.prepare import run_comparison
-from leadline.flows.drift.config import CheckJudgesConfig
-from leadline.flows.drift.prepare import accept_judge, enrol_judge, run_checks
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import preview
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.judges.config import CheckJudgesConfig
+from leadline.flows.judges.prepare import accept_judge, enrol_judge, run_checks
 from leadline.tasks.ground.timeline import Timeline, timed_by
 from leadline.tasks.judges.labels.judging import occasion_at
 from leadline.tasks.runs.show import overview
@@ -129,7 +129,7 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
 
 
 def run_checks_of_another_day() -> Any:
-    import leadline.flows.drift.prepare as prepare
+    import leadline.flows.judges.prepare as prepare
     import leadline.tasks.judges.drift.drift_check as module
 
     class Tomorrow(module.datetime):  # type: ignore[name-defined,misc]

@@ -68,7 +68,7 @@ class Bench:
         )
 
     def command(self, *arguments: str, store: str = "store") -> list[str]:
-        return [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store), *arguments]
+        return [sys.executable, "-m", "leadline.cli.main", "--store", str(self.folder / store), *arguments]
 
     def run(self, *arguments: str, store: str = "store") -> str:
         done = subprocess.run(

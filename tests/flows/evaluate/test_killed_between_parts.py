@@ -43,7 +43,7 @@ class Bench:
 
     def _command(self, store: str) -> list[str]:
         return [
-            sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store), "evaluate",
+            sys.executable, "-m", "leadline.cli.main", "--store", str(self.folder / store), "evaluate",
             str(self.dataset), "-e", "databricks.correctness", "--judge", "scripted", "--server", "none",
             *self.options,
         ]  # fmt: skip

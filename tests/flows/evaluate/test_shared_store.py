@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.flows.cli.main import run
+from leadline.cli.main import run
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
@@ -20,7 +20,7 @@ from tests.support.stores.s3 import S3, SECRET, environment
 
 pytestmark = pytest.mark.e2e
 
-LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
+LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
 
 
 def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(

@@ -65,7 +65,7 @@ def evaluated(folder: Path, api: dict[str, str], *arguments: str) -> History:
     (folder / "a {b}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "leadline.flows.cli.main", "--store", "store", "evaluate", "a {b}.jsonl",
+        [sys.executable, "-P", "-m", "leadline.cli.main", "--store", "store", "evaluate", "a {b}.jsonl",
          "--processes", "2", "--json", *arguments],
         cwd=folder, env=environment | api, capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip

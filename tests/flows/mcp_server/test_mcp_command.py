@@ -15,12 +15,12 @@ from typing import Any
 import httpx
 import pytest
 
-from leadline.flows.cli.main import run
+from leadline.cli.main import run
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 
 RUN = "20260101-100000-aaaaaa"
-COMMAND = [sys.executable, "-m", "leadline.flows.cli.main", "mcp"]
+COMMAND = [sys.executable, "-m", "leadline.cli.main", "mcp"]
 TOKEN = "a-token-of-the-test"
 DEADLINE_S = 60.0
 

@@ -16,9 +16,9 @@ import pytest
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
+from leadline.cli.main import run
 from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget
 from leadline.evaluators.judge_client.calls import Reply
-from leadline.flows.cli.main import run
 from leadline.flows.metrics.exporter import Exporter, app_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment
 from leadline.tasks.ledger.location import open_ledger

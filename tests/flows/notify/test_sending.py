@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.flows.cli.main import run
+from leadline.cli.main import run
 from leadline.flows.notify import sending
 from leadline.flows.notify.happenings import _web
 from leadline.flows.notify.notice import Kind, Notice, plain

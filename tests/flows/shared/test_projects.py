@@ -172,7 +172,7 @@ def leadline(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
                    "XDG_STATE_HOME": str(Path("state").absolute()), **more}  # fmt: skip
     del environment["LEADLINE_TEAM"]
     return subprocess.run(
-        [sys.executable, "-m", "leadline.flows.cli.main", *arguments],
+        [sys.executable, "-m", "leadline.cli.main", *arguments],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ def running(store: Path, *options: str, **variables: str) -> Iterator[tuple[str,
     """Run the command; yields the address that it prints, and the process."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LEADLINE_")} | variables
     process = subprocess.Popen(
-        [sys.executable, "-m", "leadline.flows.cli.main", "ui", "--store", str(store), *options],
+        [sys.executable, "-m", "leadline.cli.main", "ui", "--store", str(store), *options],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -88,7 +88,7 @@ def test_a_given_token_is_not_printed_and_a_taken_port_is_said(store: Path) -> N
 def test_a_short_token_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from leadline.flows.cli.main import run
+    from leadline.cli.main import run
 
     monkeypatch.setenv("LEADLINE_UI_TOKEN", "short")
     assert run(["ui", "--store", str(tmp_path / "store")]) == 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from leadline.flows.cli.main import cli
+from leadline.cli.main import cli
 
 
 def command_exists(words: Sequence[str]) -> bool:

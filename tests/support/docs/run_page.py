@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from leadline.flows.cli.main import run
+from leadline.cli.main import run
 
 
 def run_page(steps: list[dict[str, Any]]) -> None:

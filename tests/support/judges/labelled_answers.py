@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from leadline.flows.cli.main import run
+from leadline.cli.main import run
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import Label
 from leadline.tasks.store.store import Store

@@ -118,7 +118,7 @@ def run(asked: dict[str, Any]) -> int:
     Args:
         asked: Its ``arguments``, the ``fault``, the ``phase`` in which that begins, and the ``store``.
     """
-    from leadline.flows.cli import main
+    from leadline.cli import main
 
     if asked["fault"]:
         fail_in(asked["phase"], FAULTS[asked["fault"]], Path(asked["store"]))

@@ -40,7 +40,7 @@ from typing import Any, Final, TextIO
 ROOT: Final = Path(__file__).parents[3]
 SWITCH: Final = "LEADLINE_TESTS_FORK"
 IMPORTED: Final = (
-    "leadline.flows.cli.main", "leadline.flows.evaluate.run", "leadline.tasks.publish", "duckdb", "pandas", "pyarrow",
+    "leadline.cli.main", "leadline.flows.evaluate.run", "leadline.tasks.publish", "duckdb", "pandas", "pyarrow",
     "scipy.cluster.hierarchy", "scipy.stats", "sqlalchemy.ext.asyncio", "aiosqlite", "alembic", "fastapi", "uvicorn",
 )  # fmt: skip
 READ_SETTINGS: Final = ("leadline.flows.notify.watching",)
@@ -74,7 +74,7 @@ class Start:
 def program_of(args: Sequence[str]) -> tuple[tuple[str, ...], bool] | None:
     """Return what of a command line can be forked and whether it has ``-P``, or nothing for what has to be started."""
     if Path(args[0]).parent == Path(sys.executable).parent and Path(args[0]).name in ("leadline", "prefect"):
-        module = {"leadline": "leadline.flows.cli.main", "prefect": "prefect"}[Path(args[0]).name]
+        module = {"leadline": "leadline.cli.main", "prefect": "prefect"}[Path(args[0]).name]
         return ("-m", module, *args[1:]), True
     if args[0] != sys.executable:
         return None

@@ -22,7 +22,7 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.perturb.config import PerturbConfig
-from leadline.flows.shared import prefect_steps
+from leadline.flows.prefect import prefect_steps
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 CHOSEN: dict[str, Any] = {"evaluators": ("bleu", "rouge"), "dispatch": "inline", "processes": 1}
@@ -126,7 +126,7 @@ def main() -> None:
 
 def hang(folder: str) -> None:
     """Evaluate, and go on for ever after the plan."""
-    from leadline.flows.cli import main as command
+    from leadline.cli import main as command
     from leadline.flows.evaluate import flow as evaluating
 
     def wait(*_: object) -> None:

@@ -47,7 +47,7 @@ class LiveService:
     def leadline(self, *arguments: str, code: int = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command, and see to it that it leaves with this code."""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "leadline.flows.cli.main", *arguments],
+            [sys.executable, "-P", "-m", "leadline.cli.main", *arguments],
             env=dict(self.environment), cwd=self.folder, input=stdin, capture_output=True, text=True, timeout=100,
         )  # fmt: skip
         assert done.returncode == code, (

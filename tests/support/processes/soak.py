@@ -110,7 +110,7 @@ class Soak:
     def command(self, store: str) -> list[str]:
         """Return the command that evaluates the dataset."""
         chosen = [part for name in EVALUATORS for part in ("-e", name)]
-        leadline = [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store)]
+        leadline = [sys.executable, "-m", "leadline.cli.main", "--store", str(self.folder / store)]
         return [*leadline, "evaluate", str(self.folder / "rows.jsonl"), *chosen, "--server", "none", "--quiet"]
 
     def kill_one(self) -> None:

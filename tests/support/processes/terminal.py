@@ -26,7 +26,7 @@ class Terminal:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "leadline.flows.cli.main", *arguments], cwd=self.folder, env=self.environment,
+            [sys.executable, "-m", "leadline.cli.main", *arguments], cwd=self.folder, env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 

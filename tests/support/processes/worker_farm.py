@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from leadline.flows.prefect_server.ephemeral import TemporaryServer
+from leadline.flows.prefect.ephemeral import TemporaryServer
 
 LANES: Final = ("cpu", "gpu", "judge")
 _DEPLOY: Final = """

@@ -20,7 +20,7 @@ import pytest
 
 from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.judge_client.budget import Charge, Limits
-from leadline.flows.cli.session import check_ledger
+from leadline.flows.command.session import check_ledger
 from leadline.tasks.ground.processes import SILENT_S
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import postgres

@@ -25,8 +25,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leadline.cli.main import run
 from leadline.evaluators.ground.errors import LeadlineError
-from leadline.flows.cli.main import run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.mutations import MAKERS, hostile

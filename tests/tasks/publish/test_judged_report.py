@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.flows.cli.show import _print_overview
+from leadline.cli.show import _print_overview
 from leadline.tasks import pipeline
 from leadline.tasks.publish.spending import price, spending
 from leadline.tasks.runs.query import archive

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from leadline.flows.cli.main import cli
+from leadline.cli.main import cli
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.runs import signs_of_life

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.cli.main import run as leadline
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.cli.main import run as leadline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.ground import plugins
 from leadline.tasks.publish import publish, run_results

@@ -1,0 +1,77 @@
+"""Results on standard output: tables for people, JSON for programs. Texts from datasets are never trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import click
+
+from leadline.evaluators.ground.jsonio import plain
+from leadline.evaluators.ground.text import one_line
+from leadline.flows.command.session import on_terminal
+
+_WIDE: Final = 100_000
+_SPACES: Final = {ord(character): " " for character in "\t\n\r"}
+
+
+def clean(value: object) -> str:
+    """Return a value as one line that cannot move the cursor, colour the terminal or turn its direction."""
+    return "" if value is None else one_line(str(value).translate(_SPACES))
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number for people, ``-`` where there is none.
+
+    Args:
+        value: The number.
+        digits: Digits behind the point.
+    """
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+def moment(value: object) -> str:
+    """Return an ISO 8601 time for people: to the second, in this machine's time zone; as it stands if it is none."""
+    if not value:
+        return ""
+    try:
+        when = datetime.fromisoformat(str(value))
+    except ValueError:
+        return str(value)
+    return (when.astimezone() if when.tzinfo else when).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
+    """Print a table: fitted to the terminal, or as wide as it needs to be where nobody looks.
+
+    Args:
+        columns: Headings.
+        rows: Cells, shown by :func:`clean`.
+        right: Headings of the columns that are aligned to the right.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    if on_terminal():
+        Console(highlight=False).print(table)
+        return
+    console = Console(width=_WIDE, highlight=False)
+    with console.capture() as drawn:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def print_json(value: object) -> None:
+    """Print JSON; infinite and undefined numbers become strings, as JSON knows none."""
+    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))

@@ -1,0 +1,156 @@
+"""Running a flow from a command: on a Prefect API, and ending cleanly when it is interrupted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+import click
+
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.flows.command.session import Session, relay_warnings, say
+from leadline.flows.prefect.choice import ServerUse, chosen_server, idle_minutes
+from leadline.flows.shared.json_lines import prefect_environment
+
+INTERRUPTED: Final = 130
+STOPPED: Final = 143
+
+ON_AN_API: Final = frozenset({"evaluate", "ci", "reparse", "collect", "generate", "check-version"})
+"""Commands that run on a Prefect API."""
+
+NO_RUN: Final = frozenset({"-h", "--help", "--dry-run"})
+"""Options with which such a command runs nothing."""
+
+T = TypeVar("T")
+
+
+class _Stopped(BaseException):
+    """Somebody asked this process to end."""
+
+
+@contextmanager
+def stoppable(kept: str) -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted and its server ends.
+
+    Args:
+        kept: Printed when the block is interrupted: what is not lost. The command then leaves with 130 or 143.
+    """
+    try:
+        with _sigterm_raises():
+            yield
+    except BaseException as error:
+        interruption = _interruption(error)
+        if interruption is None:
+            raise
+        say(kept, always=True)
+        code = INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else STOPPED
+        raise click.exceptions.Exit(code) from None
+
+
+def _interruption(error: BaseException | None) -> BaseException | None:
+    """Return the interruption that an error is, or that led to it: Pydantic makes errors of its own of all others."""
+    while error is not None and not _is_interruption(error):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C or SIGTERM, which Prefect makes an exception of its own while a flow runs."""
+    return isinstance(error, KeyboardInterrupt | _Stopped) or type(error).__name__ == "TerminationSignal"
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    def stop(number: int, frame: object) -> None:
+        raise _Stopped
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may have handlers
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def on_an_api(
+    session: Session,
+    work: Callable[[], T],
+    *,
+    direct: Callable[[], T],
+    first: Callable[[], None],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> T:
+    """Run a flow on the Prefect API that the user chose, or do its work without Prefect, and show the progress.
+
+    Args:
+        session: The command's options.
+        work: Imports and runs the flow.
+        direct: Does the same work in this process, without Prefect.
+        first: Refuses what the flow would refuse; the cheapest to find comes first.
+        meanwhile: What else can be done while a server starts.
+    """
+    os.environ.update(prefect_environment())
+    if not session.debug:
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+        logging.raiseExceptions = False  # what a log's receiver does not take is no concern of the user
+        relay_warnings()
+    from leadline.flows.command.progress_bars import shown
+    from leadline.flows.prefect.resolve import ensure_api
+
+    def tell(message: str) -> None:
+        if not session.quiet:
+            say(message)
+
+    choice = chosen_server(session.server)
+    with shown(session), ensure_api(tell, choice=choice, first=first, meanwhile=meanwhile) as api:
+        return work() if api else direct()
+
+
+def start_ahead(arguments: Sequence[str]) -> None:
+    """Start the kept server before anything else, if this command line will use one and there is none.
+
+    The server takes seconds to start; the command meanwhile imports, checks and loads. What is wrong with a command
+    line is left to the command to say: nothing is asked of a server in vain, so it soon ends.
+
+    Args:
+        arguments: The command line.
+    """
+    words = [word for word, before in zip(arguments, ["", *arguments], strict=False) if before != "--store"]
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command not in ON_AN_API or NO_RUN & set(words):
+        return
+    from leadline.flows.prefect.background import launch
+    from leadline.flows.prefect.prefect_settings import configured_api
+
+    with suppress(LeadlineError, OSError):
+        if chosen_server(_option(words, "--server")).use == ServerUse.KEPT and not configured_api():
+            launch(idle_minutes=idle_minutes())
+
+
+def store_of(arguments: Sequence[str]) -> Path:
+    """Return the folder of the store that a command line names, or the environment; none of a bucket is there.
+
+    Args:
+        arguments: The command line.
+    """
+    named = _option(arguments, "--store") or os.environ.get("LEADLINE_STORE") or ".leadline"
+    return Path(os.path.expanduser(named))  # noqa: PTH111 - leaves a user who is not there to the command
+
+
+def _option(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option of a command line."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == name:
+            return following
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None

@@ -1,1 +1,0 @@
-"""Log lines for people, or as JSON for programs that collect them."""

@@ -1,1 +1,0 @@
-"""Trust in judges: asking them about the rows that people labelled."""

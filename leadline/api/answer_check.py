@@ -1,0 +1,358 @@
+"""``leadline.check``: an assertion on one answer, for tests and for programs that guard what they say."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from threading import Lock
+from typing import Any, Final
+
+from cachetools import LRUCache, cached
+
+from leadline.api.checked_config import checked
+from leadline.api.evaluation import requested_values
+from leadline.api.failure_text import AnswerTexts, Failure, failure_text
+from leadline.api.metric_choice import Metrics, chosen_metrics
+from leadline.api.single_answer import missing_inputs, score_answer, scoring_context
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import lent
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.text import listing
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.settings import Settings
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.prepare import chosen
+from leadline.flows.shared.judge_access import limits_of
+from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.store.segments import StoredScore
+from leadline.tasks.store.store import Store
+
+_ARGUMENTS: Final = {
+    RowField.QUESTION: "question",
+    RowField.EXPECTED_ANSWER: "expected",
+    RowField.RETRIEVED_CONTEXT: "context",
+    RowField.CONDITION: "condition",
+    RowField.ACTUAL_ANSWER: "answer",
+}
+"""Arguments of :func:`check` by the field of a row that they fill."""
+
+KEPT: Final = 8
+"""Contexts that are kept, each with its judges' clients; loaded models stay without them."""
+
+_lock = Lock()
+
+
+class AnswerFailed(AssertionError):
+    """An answer misses a limit.
+
+    Attributes:
+        failures: The failing metrics, each with value, limit and evidence.
+        values: The values of all metrics that were checked, by ``evaluator.metric``.
+    """
+
+    __module__ = "leadline"  # as users import it
+
+    def __init__(self, message: str, failures: Sequence[Failure], values: Mapping[str, float]) -> None:
+        super().__init__(message)
+        self.failures = tuple(failures)
+        self.values = dict(values)
+
+    def __reduce__(self) -> tuple[type[AnswerFailed], tuple[object, ...]]:
+        return type(self), (str(self), self.failures, self.values)
+
+    @property
+    def value(self) -> float:
+        """Value of the first failing metric."""
+        return self.failures[0].value
+
+    @property
+    def limit(self) -> float:
+        """Limit of the first failing metric."""
+        return self.failures[0].limit
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The evidence of the first failing metric: ``message``, ``spans`` and ``data``, as far as there are any."""
+        return self.failures[0].evidence
+
+
+class NotMeasured(LeadlineError):
+    """The instrument failed, so that nothing can be said of an answer: no assertion failed.
+
+    Attributes:
+        reasons: Why, a :class:`~leadline.evaluators.data.row.Reason` by ``evaluator.metric``.
+    """
+
+    __module__ = "leadline"
+    code = ErrorCode.RUN_NOT_MEASURED
+
+    def __init__(self, message: str, *, hint: str = "", reasons: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reasons = dict(reasons or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An answer that was measured.
+
+    Attributes:
+        values: Value by ``evaluator.metric``.
+        failures: The metrics that miss their limit.
+    """
+
+    texts: AnswerTexts
+    values: Mapping[str, float] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+
+
+def check(
+    answer: str,
+    *,
+    metrics: Metrics | Iterable[Metrics],
+    question: str | None = None,
+    context: str | Sequence[str] | None = None,
+    expected: str | Sequence[str] | None = None,
+    condition: str | None = None,
+    limits: Mapping[str, float] | None = None,
+    session: str = "",
+    **settings: Any,
+) -> dict[str, float]:
+    """Assert that an answer is good.
+
+    Each metric is held against its limit: that of ``limits``, else the policy's, else the metric's own threshold. The
+    judges' calls are put on record in the store's ledger, so that the same question is never paid for twice; no run is
+    made and no report written.
+
+    Args:
+        metrics: What it must satisfy, as :func:`leadline.evaluate` takes it.
+        question: The question that was asked.
+        context: What was retrieved for the answer, in rank order.
+        expected: Acceptable answers.
+        condition: A condition on the answer's text, as datasets have it: ``'"seven" AND NOT "ten"'``.
+        limits: Limits by evaluator's id, or by ``evaluator:metric`` for another metric than the one that decides.
+        session: Name under which judge calls are put on record: those of one name share a budget. Default: one for
+            this process.
+        **settings: ``judge``, ``policy``, ``store``, and fields of
+            :class:`~leadline.flows.evaluate.config.EvaluateConfig`.
+
+    Returns:
+        The values by ``evaluator.metric``.
+
+    Raises:
+        AnswerFailed: A metric misses its limit; an :class:`AssertionError` with value, limit and evidence.
+        NotMeasured: A metric could not be measured: a judge or weights are missing, or a budget is spent.
+        UsageError: There is no such metric or setting, or a metric needs an input that is not given.
+    """
+    __tracebackhide__ = True  # pytest shows the line of the test
+    try:
+        for name, text in (("answer", answer), ("question", question), ("condition", condition)):
+            if text is not None:
+                _require_text(name, text)
+        texts = AnswerTexts(answer, question, _several("expected", expected), _several("context", context), condition)
+        found = measure(texts, metrics, limits=limits or {}, session=session or _session(), **settings)
+    except LeadlineError as error:
+        raise error.with_traceback(None) from None  # it says what to do; our frames would hide that
+    if found.failures:
+        raise AnswerFailed(failure_text(found.failures, texts), found.failures, found.values)
+    return dict(found.values)
+
+
+def measure(
+    texts: AnswerTexts,
+    metrics: Metrics | Iterable[Metrics],
+    *,
+    limits: Mapping[str, float],
+    session: str,
+    judge: Any = None,
+    policy: str | None = None,
+    store: Any = None,
+    **settings: Any,
+) -> Checked:
+    """Measure an answer; see :func:`check`, which raises what this returns.
+
+    Args:
+        texts: The answer with what belongs to it.
+        metrics: What is measured.
+        limits: Limits by evaluator or metric.
+        session: Name under which judge calls are put on record, and share a budget.
+        policy: The policy with the other limits.
+        store: The store with the ledger.
+        **settings: Further fields of the evaluation's configuration.
+
+    Raises:
+        NotMeasured: A metric could not be measured.
+        UsageError: There is no such metric or setting, or a metric needs an input that is not given.
+    """
+    picked = chosen_metrics(metrics)
+    if not picked.ids:
+        raise UsageError(
+            "check needs metrics.", hint='Name some, as metrics=["faithfulness"].', code=ErrorCode.CONFIG_OPTION
+        )
+    place = Store.open(store.location if isinstance(store, Store) else store)
+    values = requested_values(settings, picked, judge) | {"dataset": "-", "policy": policy}
+    config = checked(EvaluateConfig, values)
+    with lent(picked.own):
+        run_settings, choice = chosen(config, check_key=True)
+        ctx = _context(place, run_settings, session, limits_of(config.judges))
+        rules = load_policy(config.policy)
+        checks = [_Check.of(evaluator, rules, limits) for evaluator in choice.evaluators]
+        _require_known(limits, checks)
+        row = _row(texts)
+        for each in checks:
+            each.require_inputs(row)
+        scores = [score_answer(each.evaluator, row, ctx) for each in checks]
+    _require_measured(checks, scores)
+    return Checked(
+        texts,
+        {
+            f"{each.evaluator.spec.id}.{each.metric.key}": _number(each, score)
+            for each, score in zip(checks, scores, strict=True)
+        },
+        tuple(
+            each.failure(_number(each, score), score)
+            for each, score in zip(checks, scores, strict=True)
+            if not each.metric.passes(_number(each, score), each.limit)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A metric that is held against a limit.
+
+    Attributes:
+        metric: The metric that decides.
+    """
+
+    evaluator: Evaluator
+    metric: Metric
+    limit: float
+
+    @property
+    def key(self) -> str:
+        """The metric among all: ``evaluator.metric``."""
+        return f"{self.evaluator.spec.id}.{self.metric.key}"
+
+    @classmethod
+    def of(cls, evaluator: Evaluator, policy: Policy, limits: Mapping[str, float]) -> _Check:
+        id_ = evaluator.spec.id
+        rows = [metric for metric in evaluator.metrics if not metric.dataset_level]
+        if not rows:
+            raise UsageError(f"{id_} measures datasets, not single answers.", code=ErrorCode.CONFIG_OPTION)
+        named = next((metric for metric in rows if f"{id_}:{metric.key}" in limits), None)
+        rules = policy.rules_of(evaluator, named=True)
+        deciding = named or next(metric for metric in rows if metric.key == policy.deciding(rows, rules))
+        limit = limits.get(f"{id_}:{deciding.key}", limits.get(id_))
+        if limit is None:
+            limit = rules[deciding.key].threshold
+        if limit is None:
+            limit = deciding.threshold
+        if limit is None:
+            raise UsageError(
+                f"{id_} has no threshold to be held against.",
+                hint=f'Give one: limits={{"{id_}": …}}.',
+                code=ErrorCode.CONFIG_OPTION,
+            )
+        return cls(evaluator, deciding, limit)
+
+    def require_inputs(self, row: Row) -> None:
+        """Refuse to measure what lacks an input: a check that cannot fail is none."""
+        if missing := [_ARGUMENTS.get(name, name) for name in missing_inputs(self.evaluator, row)]:
+            raise UsageError(
+                f"{self.evaluator.spec.id} needs {listing(missing)}.",
+                hint=f"Give {listing(f'{name}=…' for name in missing)} to check.",
+                code=ErrorCode.CONFIG_OPTION,
+            )
+
+    def failure(self, value: float, score: StoredScore) -> Failure:
+        metric = self.metric
+        evidence = json.loads(score.evidence) if score.evidence else {}
+        id_ = self.evaluator.spec.id
+        return Failure(id_, metric.key, value, self.limit, metric.higher_is_better, evidence=evidence)
+
+
+def _require_known(limits: Mapping[str, float], checks: Sequence[_Check]) -> None:
+    known = {
+        name for each in checks for name in (each.evaluator.spec.id, f"{each.evaluator.spec.id}:{each.metric.key}")
+    }
+    unused = next((name for name in limits if name not in known), None)
+    if unused is not None:
+        raise UsageError(
+            f"There is a limit for {unused!r}, which is not measured.",
+            hint=f"Limits are for: {listing(sorted(known))}.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
+
+
+def _require_measured(checks: Sequence[_Check], scores: Sequence[StoredScore]) -> None:
+    """Refuse to decide where the instrument failed."""
+    reasons: dict[str, str] = {}
+    messages: list[str] = []
+    for each, score in zip(checks, scores, strict=True):
+        value = score.values[each.metric.key]
+        if isinstance(value, float):
+            continue
+        reasons[each.key] = str(value.reason) if isinstance(value, Unscored) else "not_applicable"
+        messages.append(f"{each.key}: {reasons[each.key]}{f' ({value.message})' if value.message else ''}")
+    if reasons:
+        raise NotMeasured(f"The answer could not be measured. {'; '.join(messages)}", reasons=reasons)
+
+
+def _number(each: _Check, score: StoredScore) -> float:
+    value = score.values[each.metric.key]
+    assert not isinstance(value, Unscored | NotApplicable)  # noqa: S101 - _require_measured refused them
+    return value
+
+
+def _row(texts: AnswerTexts) -> Row:
+    return Row(
+        "answer",
+        "answer",
+        question=texts.question,
+        expected_answers=texts.expected,
+        retrieved_context=tuple(ContextChunk(text) for text in texts.context),
+        actual_answer=texts.answer,
+        condition=texts.condition,
+    )
+
+
+def _several(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
+    if texts is None:
+        return ()
+    found = (texts,) if isinstance(texts, str) else tuple(texts) if isinstance(texts, Iterable) else (texts,)
+    for each in found:
+        _require_text(name, each)
+    return found
+
+
+def _require_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{name} is a {type(value).__name__}, not a text.",
+            hint=f"Give {name}=str(…) to check.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
+
+
+@cache
+def _session() -> str:
+    """Return the name under which this process puts its judge calls on record."""
+    return f"check-{secrets.token_hex(4)}"
+
+
+def _context(store: Store, settings: Settings, session: str, limits: Limits) -> EvalContext:
+    with _lock:
+        return _kept_context(store, settings, session, limits)
+
+
+@cached(LRUCache(KEPT), key=lambda store, settings, session, limits: (store.root, settings, session, limits))
+def _kept_context(store: Store, settings: Settings, session: str, limits: Limits) -> EvalContext:
+    return scoring_context(store, settings, session, limits)

@@ -1,0 +1,156 @@
+"""``leadline calls`` and ``leadline reparse``: the ledger of calls, to judges and to models under test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.session import Session, check_ledger, say, server_option, session_options
+
+if TYPE_CHECKING:
+    from leadline.tasks.ledger.ledger_report import Totals
+
+DIGITS: Final = 12
+"""Digits of a digest that a table shows; ``leadline calls`` takes any beginning."""
+
+
+@click.command()
+@click.argument("digest", required=False, metavar="[DIGEST]")
+@click.option("--run", "run_id", metavar="RUN", help="Only this run's calls.")
+@click.option("--failed", is_flag=True, help="Only calls that failed, were lost, or whose reply could not be read.")
+@click.option("--totals", is_flag=True, help="What calls came to, by run and by what they were for.")
+@click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="The N youngest.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, of all calls.")
+@session_options
+@click.pass_obj
+def calls(
+    session: Session,
+    /,
+    digest: str | None,
+    run_id: str | None,
+    failed: bool,
+    totals: bool,
+    last: int,
+    as_json: bool,
+) -> None:
+    """List calls to judges and models, or show one with its reply.
+
+    The list begins with the youngest. DIGEST, or its first digits, shows the call with what was sent and what came
+    back.
+    """
+    from leadline.tasks.ledger.location import read_ledger
+
+    check_ledger(session.store)
+    ledger = read_ledger(session.open_store())
+    if digest:
+        call = ledger.one(digest)
+        print_json(call) if as_json else _print_call(call)
+    elif totals:
+        found = ledger.totals(run_id)
+        print_json([asdict(line) for line in found]) if as_json else _print_totals(found)
+    else:
+        asks = ledger.asks(run_id, failed=failed, limit=None if as_json else last)
+        print_json(asks) if as_json else _print_asks(asks)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@server_option
+@session_options
+@click.pass_context
+def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
+    """Score a run's dataset anew from the judge's stored replies.
+
+    Today's parsers read the replies of RUN. No call is made.
+    """
+    from leadline.cli.evaluate import run_evaluation
+    from leadline.evaluators.ground.error_codes import ErrorCode
+    from leadline.evaluators.ground.errors import UsageError
+    from leadline.flows.evaluate.config import EvaluateConfig
+
+    session = context.ensure_object(Session)
+    record = session.open_store().run(run_id).read()
+    if "config" not in record or "dataset" not in record["config"]:
+        raise UsageError(f"Run {run_id!r} has no record of its configuration.", code=ErrorCode.STORE_NO_DATASET)
+    config = EvaluateConfig.model_validate(record["config"])
+    judges = config.judges.model_copy(update=_same_judge(record) | {"max_calls": 0, "max_cost": None})
+    name = f"{config.name or record['name']} (reparsed)"[:200]
+    changes = {"judges": judges, "store": session.store or config.store, "name": name}
+    return run_evaluation(session, config.model_copy(update=changes), as_json=as_json)
+
+
+def _same_judge(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who judged a run, also where the environment named the judge, which may have changed since."""
+    judges = record.get("settings", {}).get("judges") or [None]
+    first = judges[0]
+    if first is None:
+        return {}
+    if first["key"] != "default":
+        return {"model": first["key"]}
+    return {"model": first["model"], "api_base": first["api_base"]}
+
+
+def _print_asks(asks: Sequence[Mapping[str, Any]]) -> None:
+    if not asks:
+        say("The ledger has no such calls.")
+        return
+    right = ("tries", "seconds", "tokens", "cost USD")
+    lines = [
+        (
+            ask["digest"][:DIGITS], _time(ask["intended_at"]), ask["purpose"], ask["model"],
+            "lost" if ask["lost"] else "unreadable" if ask["problem"] else ask["state"], number(ask["tries"]),
+            number(ask["seconds"], 1), _tokens(ask), number(ask["cost_usd"], 5), ask["error"] or ask["problem"] or "",
+        )
+        for ask in asks
+    ]  # fmt: skip
+    print_table(("call", "when", "for", "asked", "state", *right, "why"), lines, right=right)
+
+
+def _tokens(ask: Mapping[str, Any]) -> str:
+    known = [count for count in (ask["input_tokens"], ask["output_tokens"]) if count is not None]
+    return f"{sum(known):,}" if known else "-"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _print_totals(found: Sequence[Totals]) -> None:
+    right = ("calls", "answered", "failed", "lost", "retries", "tokens in", "tokens out", "cost USD", "unknown price")
+    lines = [
+        (
+            line.run, line.evaluator, number(line.asked), number(line.answered), number(line.failed),
+            number(line.lost), number(line.repeated_attempts), number(line.input_tokens), number(line.output_tokens),
+            number(None if line.answered == line.unknown_price else line.cost_usd, 4), number(line.unknown_price),
+        )
+        for line in found
+    ]  # fmt: skip
+    print_table(("run", "for", *right), lines, right=right)
+
+
+def _print_call(call: Mapping[str, Any]) -> None:
+    click.echo(f"Call {call['digest']} to {clean(call['model'])}, trial {call['trial']}, attempt {call['attempt']}")
+    for message in call["messages"]:
+        _print_block(message["role"], message["content"])
+    reply = call["text"]
+    _print_block("reply" if reply is not None else "no reply", reply or "")
+    if call["error"]:
+        click.echo(f"It failed: {clean(call['error'])}")
+    if call["finish_reason"] not in (None, "stop"):
+        click.echo(f"It ended with: {clean(call['finish_reason'])}")
+    for verdict in call["verdicts"]:
+        read = verdict["problem"] or json.dumps(verdict["verdict"], ensure_ascii=False)
+        click.echo(f"Read by parser {clean(verdict['parser'])}: {clean(read)}")
+
+
+def _print_block(title: str, text: str) -> None:
+    click.echo(f"--- {clean(title)}")
+    for line in text.splitlines():
+        click.echo(clean(line))

@@ -1,0 +1,314 @@
+"""``leadline evaluate`` and ``leadline plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from leadline.evaluators.ground.settings_file import settings_table
+from leadline.evaluators.ground.text import count, nouns
+from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
+from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
+from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.running import on_an_api, stoppable
+from leadline.flows.command.session import Session, check_ledger, say, server_option, session_options
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.shared.option_group import OptionGroup
+from leadline.tasks.analyse.answers import says_all
+from leadline.tasks.ground.timeline import Timeline, in_step, timed_by
+from leadline.tasks.ground.trace_events import MOST_CALLS, noting_imports, write_trace
+
+if TYPE_CHECKING:
+    from leadline.flows.evaluate.config import EvaluateResult
+    from leadline.flows.evaluate.prepare import PlanPreview
+
+GATE_FAILED: Final = 1
+_LISTED: Final = 20
+"""Columns without a field that a plan lists."""
+_LONGEST: Final = 60
+"""Characters of a column's name that a plan shows."""
+
+
+@click.command(cls=GroupedCommand, epilog=form_epilog(EvaluateConfig, "evaluate"))
+@form_options(EvaluateConfig)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the outcome as JSON.", cls=GroupedOption, group=OptionGroup.OUTPUT
+)
+@click.option(
+    "--profile",
+    cls=GroupedOption,
+    group=OptionGroup.OUTPUT,
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write where the time went, for Perfetto (ui.perfetto.dev) or the profiler of a browser.",
+)
+@server_option
+@session_options
+@click.pass_obj
+def evaluate(session: Session, /, as_json: bool, profile: Path | None, **options: Any) -> int:
+    """Score the answers in DATASET and write a report.
+
+    Scores that the store contains are reused. With --fail-on, a gate that fails or cannot be decided leaves with exit
+    code 1.
+    """
+    return run_evaluation(session, make_config(session, options), as_json=as_json, profile=profile)
+
+
+def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, profile: Path | None = None) -> int:
+    """Run an evaluation, print its outcome, and return the exit code.
+
+    Args:
+        session: The global options.
+        config: The request.
+        as_json: Print JSON instead of lines.
+        profile: File for the profile.
+    """
+    timeline = Timeline(session.began)
+    with timed_by(timeline), noting_imports(timeline) if profile else nullcontext():
+        result = evaluated(session, config)
+    result = _ended(result, config, timeline, profile)
+    _print_json(result) if as_json else _print_result(result)
+    if config.fail_on.value == "never" or result.gate == "pass":
+        return 0
+    verdict = "failed" if result.gate == "fail" else "could not be decided"
+    told = says_all(result.questions) and not as_json
+    say(f"The gate {verdict}{'.' if told else f': {clean(result.gate_reason)}'}", always=True)
+    return GATE_FAILED
+
+
+def evaluated(session: Session, config: EvaluateConfig) -> EvaluateResult:
+    """Check and run an evaluation, and say how it goes.
+
+    Args:
+        session: The global options.
+        config: The request.
+    """
+    with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
+        return on_an_api(
+            session,
+            lambda: _run(config),
+            direct=lambda: _run_directly(config),
+            first=lambda: _check(config),
+            meanwhile=_import,
+        )
+
+
+def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, profile: Path | None) -> EvaluateResult:
+    """Record the time of a run whose history is written, write its profile, and return the result with that time."""
+    from leadline.flows.evaluate.run import record_time
+    from leadline.tasks.store.store import Store
+
+    store = Store.open(config.store)
+    result = record_time(result, store, timeline)
+    if profile is not None:
+        from leadline.tasks.ledger.location import read_ledger
+
+        calls = read_ledger(store).call_times(result.run, MOST_CALLS)
+        try:
+            write_trace(profile, timeline.spans, calls, run=result.run, seconds=result.time.total)
+        except OSError as error:  # the run and its gate are what was asked for first
+            say(f"Warning: the profile {profile} could not be written: {error.strerror or error}.", always=True)
+        else:
+            say(f"Wrote {profile}; https://ui.perfetto.dev opens it.")
+    return result
+
+
+@click.command(cls=GroupedCommand, epilog=form_epilog(EvaluateConfig, "evaluate"))
+@form_options(EvaluateConfig)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.", cls=GroupedOption, group=OptionGroup.OUTPUT)
+@session_options
+@click.pass_obj
+def plan(session: Session, /, as_json: bool, **options: Any) -> None:
+    """Show what an evaluation of DATASET would reuse and compute. Nothing is scored."""
+    config = make_config(session, options)
+    from leadline.flows.evaluate.prepare import preview
+
+    planned = preview(config)
+    if as_json:
+        print_json(asdict(planned))
+    else:
+        _print_plan(planned)
+
+
+def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
+    """Return the settings of an evaluation: those of ``leadline.toml``, replaced by the options that were given.
+
+    Args:
+        session: The global options.
+        options: The command's options.
+
+    Raises:
+        UsageError: A value is not what it should be.
+    """
+    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.flows.shared.judge_access import evaluator_files_of
+
+    judges = read_settings(options["settings"]).get("judges", {})
+    config = judges.get("config") if isinstance(judges, dict) else None
+    for file in evaluator_files_of(options["evaluator_files"], config):
+        load_evaluator_file(file)  # parameters may be for its evaluators
+    options |= {"evaluators": split_ids(options["evaluators"]), "params": parse_params(options["params"]) or None}
+    return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, settings_table("evaluate"))
+
+
+def _run(config: EvaluateConfig) -> EvaluateResult:
+    from leadline.flows.evaluate.flow import evaluate as flow
+    from leadline.flows.prefect.prefect_steps import recorded
+
+    return recorded(flow, config, _run_directly)
+
+
+def _run_directly(config: EvaluateConfig) -> EvaluateResult:
+    from leadline.flows.evaluate.run import run_evaluation as run
+    from leadline.flows.evaluate.steps import DirectSteps
+
+    return run(config, DirectSteps())
+
+
+def _check(config: EvaluateConfig) -> None:
+    """Refuse what the flow would refuse, before a server starts."""
+    from leadline.flows.evaluate.prepare import prepare
+
+    with in_step("checks"):
+        prepared = prepare(config, check_key=True)
+    if prepared.settings.judges:
+        check_ledger(config.store)
+    for warning in prepared.loaded.column_warnings:
+        say(f"Warning: {clean(warning)}.")
+    say_left_out(prepared.applicable().left_out)
+
+
+def _import() -> None:
+    with in_step("imports"):
+        import leadline.flows.evaluate.flow  # noqa: F401 - takes a second, while the server starts
+
+
+def say_left_out(left_out: Mapping[str, str]) -> None:
+    """Say how many evaluators do not run although nobody excluded them, and which of them a command would bring."""
+    from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
+
+    if not left_out:
+        return
+    absent = sum(why.endswith(NOT_HERE) for why in left_out.values())
+    judged = sum(why == NO_JUDGE for why in left_out.values())
+    lacks = [f"{judged} for want of a judge (--judge MODEL)"] * bool(judged)
+    lacks += [f"{absent} for want of weights (leadline models lists them)"] * bool(absent)
+    number_left = f"{count(len(left_out), 'evaluator')} {nouns(len(left_out), 'is', 'are')} left out"
+    say(f"{', '.join([number_left, *lacks])}. leadline plan says why each is.")
+
+
+def _print_left_out(left_out: Mapping[str, str]) -> None:
+    """Print why evaluators do not run although nobody excluded them, those with the same reason together."""
+    from leadline.tasks.plan.selection import BY_NAME
+
+    by_reason: dict[str, list[str]] = {}
+    for id_, why in left_out.items():
+        by_reason.setdefault(why, []).append(id_)
+    click.echo(f"\nLeft out, {count(len(left_out), 'evaluator')} (-e ID runs one all the same):")
+    for why in sorted(by_reason, key=lambda why: (why == BY_NAME, -len(by_reason[why]))):
+        click.echo(f"  {clean(why)}\n    {', '.join(by_reason[why])}")
+
+
+def _print_result(result: EvaluateResult) -> None:
+    report = result.report.absolute()
+    lines = (
+        ("Gate", result.gate_in_words + ("" if says_all(result.questions) else f": {clean(result.gate_reason)}")),
+        *((f"  {answer.question}", clean(answer.line)) for answer in result.questions),
+        *((("Judging", clean(result.stopping)),) if result.stopping else ()),
+        (
+            "Scores",
+            f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable"
+            + (" or not needed" if result.stopping else ""),
+        ),
+        ("Rows", f"{count(result.reused, 'row score')} reused, {result.computed:,} computed"),
+        *((("Judge", _judged(result)),) if result.judge_calls or result.judge_made_again else ()),
+        ("Problems", result.problems_in_words),
+        *(("" if place else "Worst", clean(text)) for place, text in enumerate(result.worst)),
+        *((("Choose", clean(result.recommendation)),) if result.recommendation else ()),
+        *((("Changed", clean(result.changed)),) if result.changed else ()),
+        *((("Embedder", clean(result.embedder)),) if result.embedder else ()),
+        ("Time", result.time.in_words()),
+        ("Run", result.run),
+        ("Report", str(report)),
+        ("", result.report_url or report.as_uri()),
+        *((("Files", _left_out(result)),) if _leaves_rows_out(result) else ()),
+    )
+    for label, text in lines:
+        click.echo(f"{label:<10} {text}")
+
+
+def _leaves_rows_out(result: EvaluateResult) -> bool:
+    """Tell whether the run is too large for the files that repeat every row; they were not asked for either."""
+    return not (result.report.parent / "scores.csv").exists()
+
+
+def _left_out(result: EvaluateResult) -> str:
+    return f"every score is in scores.parquet; per evaluator, and as CSV: leadline export {result.run} --as sonar|csv"
+
+
+def _judged(result: EvaluateResult) -> str:
+    """Say what the judge cost; an unknown cost is reported as unknown, not as zero."""
+    calls, unknown = result.judge_calls, result.judge_unknown_price
+    price = "price unknown" if unknown == calls else f"${result.judge_cost_usd:.4f}"
+    if 0 < unknown < calls:
+        price += f" and {count(unknown, 'call')} of unknown price"
+    again = f"; {result.judge_made_again:,} made again, lost with an earlier run" if result.judge_made_again else ""
+    return f"{count(calls, 'call')}, {price}{again}"
+
+
+def _print_json(result: EvaluateResult) -> None:
+    print_json(result.model_dump(mode="json") | {"report_uri": result.report_url or result.report.absolute().as_uri()})
+
+
+def _columns(planned: PlanPreview) -> str:
+    """Say what each column is taken for."""
+    used = [field if column == field else f"{_short(column)} → {field}" for column, field in planned.columns.items()]
+    others = [_short(column) for column in planned.metadata_columns]
+    more = ", …" if len(others) > _LISTED else ""
+    return ", ".join(used) + (f"; metadata: {', '.join(others[:_LISTED])}{more}" if others else "")
+
+
+def _short(column: str) -> str:
+    return column if len(column) <= _LONGEST else f"{column[: _LONGEST - 1]}…"
+
+
+def _print_plan(planned: PlanPreview) -> None:
+    click.echo(
+        f"{clean(planned.dataset)} ({planned.format}): {count(planned.rows, 'row')}, {count(planned.cases, 'case')}, "
+        f"{nouns(len(planned.models), 'model')} {', '.join(map(clean, planned.models))}; "
+        f"sentences by {clean(planned.splitter)}"
+    )
+    if planned.embedder:
+        click.echo(f"Embedder: {clean(planned.embedder)}")
+    click.echo(f"Columns: {clean(_columns(planned))}")
+    for warning in planned.warnings:
+        say(f"Warning: {clean(warning)}.")
+    judged = any(entry.judge_calls is not None or entry.cost_usd is not None for entry in planned.entries)
+    counts = ["reused", "to compute", "not applicable", "host errors", *(["judge calls", "cost USD"] if judged else [])]
+    rows: list[Sequence[object]] = []
+    for entry in planned.entries:
+        calls = [number(entry.judge_calls), number(entry.cost_usd, 2)] if judged else []
+        numbers = (entry.reused, entry.to_compute, entry.not_applicable, entry.host_errors)
+        note = entry.missing or ", ".join(entry.models)
+        rows.append((entry.evaluator, entry.lane, *(f"{count:,}" for count in numbers), *calls, note))
+    print_table(("evaluator", "lane", *counts, "models"), rows, right=counts)
+    total, reused = (sum(getattr(entry, name) for entry in planned.entries) for name in ("to_compute", "reused"))
+    click.echo(
+        f"{count(reused, 'row score is', 'row scores are')} reused, {total:,} {nouns(total, 'is', 'are')} to compute."
+    )
+    later = sum(entry.later for entry in planned.entries)
+    if later:
+        click.echo(
+            f"Of the judge calls about {later:,} row scores come later: rows that are judged again to measure the "
+            "judge's own noise, or to tell whose flips they are, by what the first trial says."
+        )
+    if planned.left_out:
+        _print_left_out(planned.left_out)
+    blocked = [entry.evaluator for entry in planned.entries if entry.missing and entry.to_compute]
+    if blocked:
+        say(f"These cannot run now, and their rows will be unscored: {', '.join(blocked)}.")

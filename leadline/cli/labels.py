@@ -1,0 +1,389 @@
+"""``leadline labels``: people's labels of answers, and what they say of a judge."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from leadline.cli.judge_choice import LABELS_HELP
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count, listing
+from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.session import F, Session, say, session_options
+
+if TYPE_CHECKING:
+    from leadline.tasks.judges.labels.drawing import Drawing
+    from leadline.tasks.judges.labels.judged_rows import JudgedRows
+    from leadline.tasks.judges.labels.label_report import LabelledModel
+    from leadline.tasks.judges.labels.label_sets import LabelSet
+    from leadline.tasks.judges.labels.run_corrections import LabelledMetric
+    from leadline.tasks.judges.labels.ties import Tie
+    from leadline.tasks.load.label import Label
+    from leadline.tasks.statistics.correction import Corrected
+    from leadline.tasks.store.store import Run, Store
+
+_SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _output(text: str) -> Callable[[F], F]:
+    """Return the option that names the file to write."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("-o", "--output", type=kind, required=True, metavar="FILE", help=text)
+
+
+@click.group()
+@session_options
+def labels() -> None:
+    """Let people label answers, and correct a judge by what they say."""
+
+
+@labels.command("sample")
+@click.argument("run_name", metavar="RUN")
+@click.option("--metric", metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
+@click.option(
+    "--question",
+    type=click.Choice(["right", "grounded"]),
+    help="Ask people the question itself, whatever metrics say: is this answer right, does it rest on its contexts?",
+)
+@click.option(
+    "--n", "-n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw at most."
+)
+@click.option("--model", metavar="KEY", help="Only rows of this model.")
+@click.option(
+    "--disagreed",
+    is_flag=True,
+    help="Instead of drawing, take the rows on which people are tied, for somebody who decides (adjudication).",
+)
+@click.option(
+    "--how",
+    type=click.Choice(["uniform", "balanced", "by-score"]),
+    default="uniform",
+    show_default=True,
+    help="uniform: simple random sample; balanced: equal passes and failures; by-score: equal numbers per fifth.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Another draws other rows.")
+@_SET
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json); without it a page, "
+    "which opens in the browser.",
+)
+@session_options
+@click.pass_obj
+def labels_sample(
+    session: Session,
+    /,
+    run_name: str,
+    metric: str | None,
+    question: str | None,
+    rows: int,
+    model: str | None,
+    disagreed: bool,
+    how: Drawing,
+    seed: int,
+    set_name: str,
+    output: Path | None,
+) -> None:
+    """Draw rows of a run at random for people to label."""
+    from leadline.tasks.ground.files import handed_out
+    from leadline.tasks.judges.labels.criterion import criterion_of
+    from leadline.tasks.judges.labels.drawing import draw
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
+    from leadline.tasks.judges.labels.labelling_tasks import tasks_of, tasks_of_ties, why_more, written
+    from leadline.tasks.judges.labels.question_labels import question_rows
+    from leadline.tasks.runs.lookup import find_run
+
+    store = session.open_store()
+    run = find_run(store, run_name)
+    if (metric is None) == (question is None):
+        raise UsageError(
+            "labels sample needs either --question or --metric.",
+            hint="To decide whether the answers are right: --question right -n 30",
+            code=ErrorCode.LABEL_SAMPLE,
+        )
+    judged = question_rows(store, run, question) if question else read_judged_rows(store, run, str(metric))
+    judged = judged.of_model(model) if model else judged
+    of = f"{len(judged.rows):,}" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
+    sample, why = None, ""
+    if disagreed:
+        tied = _ties(store, run, judged)
+        tasks = tasks_of_ties(store, run, judged, tied[:rows])
+        of = f"{len(tied):,} on which people are tied"
+        if not tasks:
+            say(f"People are tied on no row of {run.id}.")
+            return
+    else:
+        drawn = draw(judged, rows, how=how, seed=seed)
+        sample = make_sample(run, judged, drawn, how=how, seed=seed, model=model)
+        tasks = tasks_of(store, run, judged, [row.index for row in drawn], sample.id)
+        why = "" if question else why_more(judged, drawn, rows)
+    page = output or Path(f"labels-{question or metric}-{run.id}{'-disagreed' * disagreed}.html")
+    criterion = criterion_of(store, run, judged.metric)
+    with handed_out(page) as temporary:
+        temporary.write_text(written(tasks, judged.metric, page, criterion), encoding="utf-8")
+    if sample:
+        LabelSet(store, set_name).keep_sample(sample)
+    say(f"{count(len(tasks), 'answer')} of {of}: {page}")
+    if why:
+        say(why)
+    if output is None and sys.stdout.isatty():
+        click.launch(str(page))
+    say(f"Then: leadline labels import FILE --set {set_name}")
+    if question:
+        say("And the command that made the run once more: nothing is computed twice, and the labels decide.")
+
+
+def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
+    """Return the rows of a run on which people are tied, whatever the set, and print them."""
+    from leadline.tasks.judges.labels.dataset_labels import dataset_labels
+    from leadline.tasks.judges.labels.known_labels import labels_of_question
+    from leadline.tasks.judges.labels.ties import ties
+
+    found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
+    if found:
+        lines = [(judged.cases[tie.index], judged.models[tie.index], ", ".join(tie.said)) for tie in found]
+        print_table(("case", "model", "people"), [[clean(part) for part in line] for line in lines])
+    return found
+
+
+@labels.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_SET
+@click.option("--run", "run_name", metavar="RUN", help="The run whose rows a file names by case and model.")
+@click.option("--metric", metavar="NAME", help="Metric of labels whose file names none: EVALUATOR or EVALUATOR.METRIC.")
+@click.option("--person", default="", metavar="NAME", help="Person of labels whose file names none.")
+@session_options
+@click.pass_obj
+def labels_import(
+    session: Session, /, files: Sequence[Path], set_name: str, run_name: str | None, metric: str | None, person: str
+) -> None:
+    """Take labels from files: of the labelling page, CSV, JSON Lines, Label Studio or Argilla."""
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.label_files import read_labels
+    from leadline.tasks.judges.labels.label_sets import LabelSet
+    from leadline.tasks.runs.lookup import find_run
+
+    store = session.open_store()
+    judged = None
+    if run_name:
+        if not metric:
+            raise UsageError("--run needs --metric too, whose rows the file names.", code=ErrorCode.LABEL_FILE)
+        judged = read_judged_rows(store, find_run(store, run_name), metric)
+    question = judged.metric.id if judged else metric or ""
+    found = [label for path in files for label in read_labels(path, judged, person=person, question=question)]
+    if not found:
+        raise UsageError(
+            f"{listing(map(str, files), most=3)}: there is no label.",
+            hint="Fill in value and person of each line first.",
+            code=ErrorCode.LABEL_FILE,
+        )
+    added = LabelSet(store, set_name).add(found)
+    known = len(found) - added
+    say(f"{count(added, 'label')} added to {set_name}" + (f", {number(known)} known already." if known else "."))
+    _correct_runs(store, LabelSet(store, set_name), found, run_name)
+
+
+def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run_name: str | None) -> None:
+    """Bring labels beside the scores of the runs whose rows they are: those of their samples, and the one named."""
+    from leadline.evaluators.ground.errors import LeadlineError
+    from leadline.tasks.pipeline import correct_again
+    from leadline.tasks.runs.lookup import find_run
+
+    given = {label.sample for label in found}
+    runs = {sample.run for sample in labels_of.samples() if sample.id in given}
+    if run_name:
+        runs.add(find_run(store, run_name).id)
+    for run in sorted(runs):
+        try:
+            corrected = correct_again(store, find_run(store, run))
+        except LeadlineError as error:  # the run was dropped, or is in work
+            say(f"Run {run} was not corrected: {clean(str(error))}")
+        else:
+            if corrected:
+                say(f"Corrected by them: leadline show {run}")
+
+
+@labels.command("export")
+@_SET
+@_output("CSV, .json or .jsonl.")
+@session_options
+@click.pass_obj
+def labels_export(session: Session, /, set_name: str, output: Path) -> None:
+    """Write the labels of a set to a file, with model and texts of their rows."""
+    from leadline.tasks.ground.files import handed_out
+    from leadline.tasks.judges.labels.known_labels import known_labels
+    from leadline.tasks.judges.labels.label_files import write_labels
+    from leadline.tasks.judges.labels.label_sets import find_label_set
+    from leadline.tasks.judges.labels.labelled_rows import seen_rows
+
+    store = session.open_store()
+    found = find_label_set(store, set_name).labels()
+    seen = seen_rows(store, known_labels(store, set_name))
+    with handed_out(output) as temporary:
+        temporary.write_text(write_labels(found, output, seen), encoding="utf-8")
+    without = sum((label.question, label.key) not in seen for label in found)
+    say(
+        f"{count(len(found), 'label')}: {output}" + f" ({without:,} of texts that are not in the store)" * bool(without)
+    )
+
+
+@labels.command("list")
+@_AS_JSON
+@session_options
+@click.pass_obj
+def labels_list(session: Session, /, as_json: bool) -> None:
+    """List the sets of labels."""
+    from leadline.tasks.judges.labels.label_sets import label_sets
+
+    lines = []
+    for labels_of in label_sets(session.open_store()):
+        found, samples = labels_of.labels(), labels_of.samples()
+        for question in sorted({label.question for label in found} | {sample.question for sample in samples}):
+            those = [label for label in found if label.question == question]
+            lines.append(
+                {
+                    "set": labels_of.name,
+                    "metric": question,
+                    "rows": len({label.key for label in those}),
+                    "people": len({label.person for label in those}),
+                    "given": len({row.key for sample in samples if sample.question == question for row in sample.rows}),
+                    "last": max((label.at for label in those), default=None),
+                }
+            )
+    if as_json:
+        print_json(lines)
+    elif lines:
+        print_table(
+            ("set", "metric", "rows labelled", "people", "rows given", "last"),
+            [[clean(str(value if value is not None else "-")) for value in line.values()] for line in lines],
+            right=("rows labelled", "people", "rows given"),
+        )
+    else:
+        say("There are no labels. Draw rows: leadline labels sample RUN --metric NAME -o page.html")
+
+
+@labels.command("report")
+@click.argument("run_name", metavar="RUN")
+@click.option("--metric", required=True, metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
+@click.option("--set", "set_name", metavar="NAME", help=LABELS_HELP)
+@_AS_JSON
+@session_options
+@click.pass_obj
+def labels_report(session: Session, /, run_name: str, metric: str, set_name: str | None, as_json: bool) -> None:
+    """Say what labels say of a judge: its scores corrected, agreement, and which threshold fits."""
+    from leadline.tasks.judges.labels.dataset_labels import dataset_labels
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.known_labels import labels_of_question
+    from leadline.tasks.judges.labels.run_corrections import measure
+    from leadline.tasks.runs.lookup import find_run
+
+    store = session.open_store()
+    run = find_run(store, run_name)
+    judged = read_judged_rows(store, run, metric)
+    known = labels_of_question(store, judged.metric.id, set_name, lambda: [dataset_labels(store, run)])
+    found = measure(judged, known, run.id, keep=False, bootstrapped=True)
+    if as_json:
+        print_json(_plain(asdict(found.report) | {"state": found.state, "borrowed": found.borrowed}))
+    else:
+        _print_report(found, run.id)
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON: what is not a number becomes null."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_report(found: LabelledMetric, run: str) -> None:
+    from leadline.tasks.judges.labels.correction_lines import STATES
+    from leadline.tasks.statistics.more_labels import in_words
+
+    report = found.report
+    click.echo(f"{report.question}")
+    rows = sum(model.judged for model in report.models if model.model)
+    for model in report.models:
+        name = model.model or ("all models" if model.judged == rows else "models with labels")
+        _print_model(name, model, found.corrected(model), binary=report.binary)
+    if found.state == "stale" or found.borrowed:
+        other = "of other rows, " * (found.state != "stale")
+        click.echo(f"The judge's certificate, {found.certificate.config[:6]}: {other}{STATES[found.state]}.")
+    if not math.isnan(report.people_alpha):
+        ends = f"{report.people_alpha_low:.2f} to {report.people_alpha_high:.2f}"
+        click.echo(f"People agree among themselves with alpha {report.people_alpha:.2f} ({ends}): a judge's ceiling.")
+    last = report.models[-1] if report.models else None
+    if last and last.state in ("few", "open"):
+        rows = last.labels + (last.more_labels or last.labels)
+        draw = f"leadline labels sample {run} --metric {report.question} --n {rows}"
+        click.echo(f"{in_words(last.more_labels).capitalize()} would tell: {draw}")
+    if report.tied:
+        decide = f"leadline labels sample {run} --metric {report.question} --disagreed"
+        click.echo(
+            f"People are tied on {count(report.tied, 'row')}, which tell nothing of the judge. To decide: {decide}"
+        )
+    if report.stale:
+        click.echo(f"{count(report.stale, 'labelled row')} of the set: not in this run, or its texts differ.")
+    if report.saw_judge:
+        click.echo(
+            f"{count(report.saw_judge, 'label')} given with the judge's verdict in sight: agreement is flattered."
+        )
+    if report.advice:
+        advice = report.advice
+        what = "Keep the threshold" if advice.keep else f"A threshold of {advice.threshold:g} would fit better than"
+        click.echo(
+            f"{what} {advice.present:g}: F1 of bad answers {advice.present_f1:.2f}; "
+            f"the best one has {advice.f1:.2f} on other rows ({advice.f1_low:.2f} to {advice.f1_high:.2f})."
+        )
+
+
+def _print_model(name: str, model: LabelledModel, corrected: Corrected | None, *, binary: bool) -> None:
+    def shown(value: float) -> str:
+        return f"{100 * value:.1f} %" if binary else f"{value:.3f}"
+
+    def ends(corrected: Corrected) -> str:
+        return f"{shown(corrected.value)} ({shown(corrected.low)} to {shown(corrected.high)})"
+
+    told = f"judge {shown(model.judge)} of {count(model.judged, 'row')}"
+    if corrected:
+        borrowed = ", borrowed from other rows" if corrected.method == "rogan-gladen" else ""
+        told += f" · corrected {ends(corrected)}{borrowed}"
+    who = f"{count(model.labels, 'label')} of {count(model.people, 'person', 'people')}"
+    click.echo(f"  {clean(name)}: {told} · {who}" + (f", {model.untold} can't tell" * bool(model.untold)))
+    if model.agreed:
+        agreed = model.agreed
+        kappa = f"κ {agreed.kappa:.2f} ({agreed.kappa_low:.2f} to {agreed.kappa_high:.2f}), "
+        parts = (
+            f"agrees on {shown(agreed.accuracy.value)}",
+            f"{kappa * math.isfinite(agreed.kappa)}AC1 {agreed.ac1:.2f}",
+            f"catches {shown(agreed.recall_fail.value)} of the bad answers" * bool(agreed.recall_fail.n),
+            f"passes {shown(agreed.recall_pass.value)} of the good" * bool(agreed.recall_pass.n),
+        )
+        click.echo(f"    {' · '.join(filter(None, parts))}")
+    elif not math.isnan(model.rank_correlation):
+        click.echo(f"    rank correlation {model.rank_correlation:.2f}, κ of the scale {model.scale_kappa:.2f}")
+    click.echo(f"    {_STATES[model.state]}")
+
+
+_STATES = {
+    "none": "no labels: draw rows with leadline labels sample",
+    "few": "too few labels to certify: 50 are wanted",
+    "not drawn": "not corrected: these rows were not drawn at random",
+    "open": "open: these labels cannot tell yet whether the judge tells good from bad",
+    "failed": "not certified: the judge hardly tells good from bad",
+    "valid": "the judge tells good from bad, and the corrected value is narrow: these labels certify it",
+    "stale": "stale: only another prompt, judge or threshold was certified",
+}

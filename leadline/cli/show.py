@@ -1,0 +1,276 @@
+"""``leadline show``: a run at a glance, or one case in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from leadline.evaluators.ground.text import count
+from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.session import Session, session_options
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Line = TypeVar("Line", bound="DataclassInstance")
+
+SHOWN: Final = 20
+"""Problems and insights of a kind that the overview prints; --json and the report have all."""
+BOARD: Final = (
+    "evaluator", "metric", "model", "value", "95 % interval", "threshold", "role", "verdict", "scored", "unscored",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option("--case", "case_key", metavar="KEY", help="Show one case: its answers and every score with its evidence.")
+@click.option("--all-metrics", is_flag=True, help="Show all metrics, not just the primary ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+@click.pass_obj
+def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool, as_json: bool) -> None:
+    """Show what a run found.
+
+    RUN is its id, the beginning of it, or `latest`.
+    """
+    from leadline.tasks.runs.lookup import find_run
+    from leadline.tasks.runs.show import case, overview
+
+    store = session.open_store()
+    run = find_run(store, name)
+    found = overview(store, run) if case_key is None else case(store, run, case_key)
+    if as_json:
+        print_json(found)
+    elif case_key is None:
+        _print_overview(found, all_metrics=all_metrics)
+    else:
+        _print_case(found)
+
+
+def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
+    from leadline.tasks.analyse.answers import answers_of, says_all
+    from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
+    from leadline.tasks.ground.timeline import RunTime
+
+    counted, answers = what_counts(found["record"]), answers_of(found["record"])
+    problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
+    facts = (
+        ("Run", f"{found['run']}  {clean(found['name'])}"),
+        ("Status", found["status"] + (f": {clean(found['error'])}" if found["error"] else "")),
+        (
+            "Dataset",
+            f"{clean(found['dataset_source'])}: {_counted(found['rows'], 'row')}, {_counted(found['cases'], 'case')}",
+        ),
+        (
+            "Gate",
+            (found["gate"] or "undecided")
+            + (f" ({counted})" if counted else "")
+            + ("" if says_all(answers) else f": {clean(found['gate_reason'])}"),
+        ),
+        *((f"  {answer.question}", clean(answer.line)) for answer in answers),
+        *((("Judging", clean(why)),) if (why := str(found["record"].get("stopped_why") or "")) else ()),
+        ("Problems", tally_in_words(problems)),
+        (
+            "Scores",
+            f"{number(found['scored'])} scored, {number(found['unscored'])} unscored, "
+            f"{number(found['not_applicable'])} not applicable; "
+            f"{_counted(found['reused'], 'row score')} reused, {number(found['computed'])} computed",
+        ),
+        *((("Time", time.in_words()),) if (time := RunTime.from_record(found["record"])) else ()),
+        ("Report", found["report"] or "-"),
+    )
+    for label, text in facts:
+        click.echo(f"{label:<10} {text}")
+    lines = [line for line in found["board"] if all_metrics or line["is_primary"]]
+    if lines:
+        click.echo("\nLeaderboards" + ("" if all_metrics else " (primary metrics)"))
+        print_table(
+            BOARD,
+            [_board_line(line) for line in lines],
+            right=("value", "threshold", "scored", "unscored"),
+        )
+    _print_labels(found["corrections"], found["certificates"], all_metrics=all_metrics)
+    _print_flips(found["flip_rates"], found["flip_causes"], all_metrics=all_metrics)
+    _print_trials(found["trial_spread"], all_metrics=all_metrics)
+    _print_calls(found["record"])
+    columns = ("severity", "type", "evaluator", "model", "description", "actions")
+    for whose, instrument in (("models", False), ("the instrument or the data", True)):
+        lines = [problem for problem in found["problems"] if problem["instrument"] == instrument]
+        _print_findings(f"Problems of {whose}", lines, columns)
+    _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
+
+
+def _counted(n: int | None, what: str) -> str:
+    """Return a number with its noun; a run that failed early has no numbers."""
+    return f"- {what}s" if n is None else count(n, what)
+
+
+def _board_line(line: Mapping[str, Any]) -> Sequence[object]:
+    low, high = line["ci_low"], line["ci_high"]
+    return (
+        line["evaluator"],
+        line["metric"],
+        line["model"],
+        number(line["value"]),
+        "-" if low is None or high is None else f"{low:.3f} to {high:.3f}",
+        number(line["threshold"]),
+        line["role"] or "-",
+        (line["verdict"] or "-") if line["n_scored"] or line["n_unscored"] else "not applicable",
+        number(line["n_scored"]),
+        number(line["n_unscored"]),
+    )
+
+
+def _print_labels(
+    corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
+) -> None:
+    """Print what people's labels say of the judges: values corrected, and the certificate of each."""
+    from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
+
+    lines = [line for line in certificates if all_metrics or line["is_primary"]]
+    if lines:
+        click.echo("\nPeople's labels")
+    for line in lines:
+        name = f"{line['evaluator']}.{line['metric']}"
+        click.echo(f"  {clean(name)}")
+        for own in corrections:
+            if f"{own['evaluator']}.{own['metric']}" == name:
+                click.echo(f"    {clean(own['model'])}: {CorrectionLine.of(own).words}")
+        click.echo(f"    certificate: {CertificateLine.of(line).words}")
+
+
+def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
+    """Print what is known of flips under perturbation where a judge may make them itself."""
+    from leadline.tasks.publish.flip_words import flip_sentences
+    from leadline.tasks.publish.views import FlipCause, FlipRate
+
+    known = {(line["metric_id"], line["model_id"]): line for line in causes if not line["perturbation"]}
+    told = []
+    for line in rates:
+        rate = _as(FlipRate, line)
+        if rate.word and not rate.perturbation and (all_metrics or line["is_primary"]):
+            found = known.get((rate.metric_id, rate.model_id))
+            told.append((line, flip_sentences(rate, _as(FlipCause, found) if found else None)))
+    if told:
+        click.echo("\nFlips under perturbation")
+    for line, sentences in told:
+        click.echo(
+            f"  {clean(line['evaluator'])}.{clean(line['metric'])}, {clean(line['model'])}: {' '.join(sentences)}"
+        )
+
+
+def _as(kind: type[Line], line: Mapping[str, Any]) -> Line:
+    """Return a table's line as what has its columns; an older run may lack some."""
+    return kind(**{field.name: line[field.name] for field in fields(kind) if field.name in line})
+
+
+def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
+    """Print how much the verdicts differ that a judge gave to the same row."""
+    lines = [line for line in lines if all_metrics or line["is_primary"]]
+    if not lines:
+        return
+    click.echo("\nTrials: how much the verdicts on the same row differ")
+    counts = ("trials", "rows", "differ", "pass and fail", "std within a row", "reliability", "std of a rerun")
+    print_table(
+        ("evaluator", "metric", "model", *counts, "means of single trials"),
+        [
+            (
+                line["evaluator"], line["metric"], line["model"], number(line["n_trials"]), number(line["n_rows"]),
+                number(line["differ_share"]), number(line["cross_share"]), number(line["within_std"]),
+                number(line.get("reliability")), number(line.get("rerun_std")),
+                "-" if line["lowest_mean"] is None else f"{line['lowest_mean']:.3f} to {line['highest_mean']:.3f}",
+            )
+            for line in lines
+        ],
+        right=counts,
+    )  # fmt: skip
+
+
+def _print_calls(record: Mapping[str, Any]) -> None:
+    """Print what the run's judge calls came to."""
+    from leadline.tasks.publish.spending import made_again, spending
+
+    lines = spending(record)
+    if not lines:
+        return
+    again = made_again(record)
+    click.echo("\nJudge calls" + (f" ({again:,} made again, lost with an earlier process)" if again else ""))
+    counts = ("calls", "answered", "failed", "lost", "retries", "tokens in", "tokens out", "cost")
+    print_table(
+        ("evaluator", *counts),
+        [
+            (
+                line.evaluator or "all", number(line.asked), number(line.answered), number(line.failed),
+                number(line.lost), number(line.retries), number(line.input_tokens), number(line.output_tokens),
+                line.price,
+            )
+            for line in lines
+        ],
+        right=counts,
+    )  # fmt: skip
+
+
+def _print_findings(title: str, lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    click.echo(f"\n{title}: {len(lines) or 'none'}")
+    if lines:
+        print_table(columns, [[line[column] for column in columns] for line in lines[:SHOWN]])
+    if len(lines) > SHOWN:
+        click.echo(f"and {len(lines) - SHOWN} more, in the report and with --json")
+
+
+def _print_case(found: Mapping[str, Any]) -> None:
+    click.echo(f"Case      {clean(found['case_key'])}   (run {found['run']})")
+    _print_text("Question", found["question"])
+    for answer in found["expected_answers"]:
+        _print_text("Expected", answer)
+    _print_text("Condition", found["condition"])
+    for answer in found["answers"]:
+        click.echo(f"\n{clean(answer['model'])}")
+        _print_text("Answer", answer["actual_answer"])
+        _print_text("Error", answer["error"])
+        for number_, chunk in enumerate(answer["retrieved_context"], 1):
+            _print_text(f"Context {number_}", chunk["content"])
+        print_table(
+            ("evaluator", "metric", "value", "threshold", "verdict", "why"),
+            [_score_line(score, before) for before, score in pairwise([{}, *answer["scores"]])],
+            right=("value", "threshold"),
+        )
+
+
+def _print_text(label: str, text: str | None) -> None:
+    if text is not None:
+        lines = [clean(line) for line in text.splitlines()] or ['""']
+        click.echo(f"{label:<9} " + f"\n{'':<10}".join(lines))
+
+
+def _score_line(score: Mapping[str, Any], before: Mapping[str, Any]) -> Sequence[object]:
+    """Return a line of the table; what several metrics of an evaluator rest on stands with the first one."""
+    why = _why(score)
+    passes = score["passes"]
+    verdict = score["status"] if score["value"] is None else "" if passes is None else "pass" if passes else "fail"
+    return (
+        score["evaluator"],
+        score["metric"] + (f" (trial {score['trial']})" if score["trial"] else ""),
+        number(score["value"]),
+        number(score["threshold"]),
+        verdict.replace("_", " "),
+        "" if before.get("evaluator") == score["evaluator"] and why == _why(before) else why,
+    )
+
+
+def _why(score: Mapping[str, Any]) -> str:
+    """Return what a score rests on, in one line."""
+    evidence = score.get("evidence") or {}
+    spans = [
+        f"{span['source']}[{span['start']}:{span['end']}]"
+        + (f" {span['note']}" if span.get("note") else "")
+        + (f" {span['value']:.3f}" if span.get("value") is not None else "")
+        for span in evidence.get("spans", [])[:5]
+    ]
+    flags = [flag["message"] for flag in score.get("flags") or []]
+    parts = [score["reason"], score.get("error"), evidence.get("message"), "; ".join(spans), *flags]
+    return " · ".join(str(part) for part in parts if part)

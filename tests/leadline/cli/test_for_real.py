@@ -1,0 +1,221 @@
+"""The command line with the real flow, a real server and real signals, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.support.processes import fork_server
+
+pytestmark = pytest.mark.e2e
+
+LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
+WORDS = ("the", "tide", "gauge", "on", "lantern", "mole", "takes", "a", "reading", "every", "six", "minutes", "and")
+
+
+@pytest.fixture
+def environment(home: Path, tmp_path: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
+    return kept | {
+        "PREFECT_HOME": str(home),
+        "LEADLINE_STORE": str(tmp_path / "store"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+
+
+def write_dataset(path: Path, cases: int, *, good: bool = True) -> Path:
+    chance = random.Random(0)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(cases):
+            expected = " ".join(chance.choices(WORDS, k=20))
+            record = {
+                "case": f"c{number}",
+                "model": "m",
+                "question": f"What is {number}?",
+                "expected_answer": expected,
+                "actual_answer": expected if good else "nothing of that",
+            }
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+def leadline(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*LEADLINE, *arguments], capture_output=True, text=True, env=environment, timeout=110)
+
+
+def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str], home: Path, tmp_path: Path) -> None:
+    dataset = str(write_dataset(tmp_path / "d.jsonl", 10))
+    environment[fork_server.SWITCH] = "0"  # here the commands really start
+    choice = ["-e", "bleu,rouge", "--policy", "sonar", "--fail-on", "high"]
+    assert "20 are to compute" in leadline(environment, "plan", dataset, *choice).stdout
+
+    first = leadline(
+        environment, "evaluate", dataset, *choice, "-o", str(tmp_path / "out"), "--json", "--server", "temporary"
+    )
+    assert first.returncode == 0, first.stderr
+    outcome = json.loads(first.stdout)
+    assert (outcome["gate"], outcome["reused"], outcome["computed"]) == ("pass", 0, 20)
+    assert Path(outcome["report"]).read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+    assert (tmp_path / "out" / "report.html").exists()
+    assert [line for line in first.stderr.splitlines() if not line.startswith("scoring")] == []
+
+    assert "20 row scores are reused, 0 are to compute" in leadline(environment, "plan", dataset, *choice).stdout
+    second = leadline(environment, "--quiet", "evaluate", dataset, *choice)
+    assert second.returncode == 0, second.stderr
+    assert second.stderr == ""
+    assert "20 row scores reused, 0 computed" in second.stdout
+
+    runs = json.loads(leadline(environment, "runs", "--json").stdout)
+    assert [run["status"] for run in runs] == ["completed", "completed"]
+    assert runs[1]["run"] == outcome["run"]
+    assert "bleu_1" in leadline(environment, "show", "latest").stdout
+    counted = leadline(environment, "sql", "SELECT run, count(*) FROM scores GROUP BY run", "--format", "csv").stdout
+    assert len(counted.splitlines()) == 3
+    for suffix in ("html", "json", "csv", "parquet", "md", "xml"):
+        assert leadline(environment, "export", "latest", "-o", str(tmp_path / f"x.{suffix}")).returncode == 0
+    with sqlite3.connect(home / "prefect.db") as database:
+        flows = database.execute("SELECT state_type FROM flow_run").fetchall()
+        states = database.execute("SELECT DISTINCT state_type FROM task_run").fetchall()
+    assert flows == [("COMPLETED",)]  # the second run did without
+    assert states == [("COMPLETED",)]
+
+
+def test_a_gate_that_fails_has_exit_code_one(environment: dict[str, str], api: dict[str, str], tmp_path: Path) -> None:
+    dataset = str(write_dataset(tmp_path / "d.jsonl", 10, good=False))
+    done = leadline(environment | api, "evaluate", dataset, "-e", "rouge", "--policy", "sonar", "--fail-on", "high")
+    assert done.returncode == 1, done.stderr
+    assert "The gate failed" in done.stderr
+    assert "Report" in done.stdout
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"case": "a"}', '[{"model": 3}]', "\ud800"])
+def test_a_bad_dataset_is_refused_without_a_server(environment: dict[str, str], tmp_path: Path, content: str) -> None:
+    dataset = tmp_path / "d.json"
+    dataset.write_bytes(content.encode("utf-8", "surrogatepass"))
+    done = leadline(environment, "evaluate", str(dataset))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert str(dataset) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dataset_that_is_not_there_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    done = leadline(environment, "evaluate", str(tmp_path / "none.json"))
+    assert done.returncode == 2
+    assert "none.json" in done.stderr
+
+
+VARYING = {
+    "run", "created", "started", "finished", "seconds", "chunk_seconds", "evaluator_seconds", "time", "report",
+    "process", "id", "at", "duration", "flow_run",
+}  # fmt: skip
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of evaluators, drawn from the run's name
+
+
+def lasting(value: Any, run: str) -> Any:
+    """Return what a run left without its name, its times and its processes."""
+    if isinstance(value, dict):
+        return {name: lasting(part, run) for name, part in value.items() if name not in VARYING}
+    if isinstance(value, list):
+        return [lasting(part, run) for part in value]
+    return UUID.sub("ID", value.replace(run, "RUN")) if isinstance(value, str) else value
+
+
+def test_a_run_leaves_the_same_with_any_server_and_with_none(environment: dict[str, str], tmp_path: Path) -> None:
+    dataset = str(write_dataset(tmp_path / "d.jsonl", 20))
+    left = []
+    for way in ("kept", "temporary", "none"):
+        here = environment | {"LEADLINE_STORE": str(tmp_path / way), "LEADLINE_SERVER_IDLE": "0.1"}
+        done = leadline(here, "evaluate", dataset, "-e", "bleu,rouge", "--server", way, "--json")
+        assert done.returncode == 0, done.stderr
+        assert ("A Prefect server was started" in done.stderr) == (way == "kept")
+        folder = Path(json.loads(done.stdout)["folder"])
+        files = sorted(
+            lasting(str(path.relative_to(folder)), folder.name) for path in folder.rglob("*") if path.is_file()
+        )
+        texts = {
+            path.name: lasting(json.loads(path.read_text(encoding="utf-8")), folder.name)
+            for path in (folder / "run.json", folder / "results" / "report.json")
+        }
+        scores = duckdb.sql(f"FROM '{folder}/results/scores.parquet' ORDER BY ALL").fetchall()
+        left.append((files, texts, scores))
+    assert leadline(environment, "server", "stop").returncode == 0
+    assert scores
+    assert left[0] == left[1]
+    assert left[1] == left[2]
+
+
+def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    dataset = str(write_dataset(tmp_path / "d.jsonl", 10))
+    script = (
+        "import subprocess, sys\n"
+        "def refuse(*_, **__): raise AssertionError('a process')\n"
+        "subprocess.Popen.__init__ = refuse\n"
+        "from leadline.cli import main\n"
+        "main.start_ahead(sys.argv[1:])\n"
+        "code = main.run(sys.argv[1:])\n"
+        "print(code, sorted(name for name in sys.modules if name.partition('.')[0] == 'prefect'))\n"
+    )
+    arguments = ["evaluate", dataset, "-e", "bleu", "--server", "none"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, env=environment, timeout=110
+    )
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+    assert not (tmp_path / "state" / "leadline" / "servers").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "server"), [(signal.SIGINT, 130, "none"), (signal.SIGTERM, 143, "temporary")]
+)
+def test_a_run_that_is_stopped_keeps_its_finished_chunks(
+    environment: dict[str, str], tmp_path: Path, number: signal.Signals, code: int, server: str
+) -> None:
+    dataset = str(write_dataset(tmp_path / "d.jsonl", 6000))
+    arguments = ["-e", "bleu,rouge", "--processes", "2"]
+    with subprocess.Popen(
+        [*LEADLINE, "evaluate", dataset, *arguments, "--server", server],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        until_first_chunk(tmp_path / "store")
+        os.killpg(process.pid, number)  # as a terminal does
+        out, error = process.communicate(timeout=60)
+    assert process.returncode == code, error
+    assert out == ""
+    said = [line for line in error.splitlines() if not line.startswith("scoring")]
+    assert said == ["Interrupted. Finished chunks are kept: the same command goes on from there."]
+    assert [run["status"] for run in json.loads(leadline(environment, "runs", "--json").stdout)] == ["interrupted"]
+    planned = json.loads(leadline(environment, "plan", dataset, *arguments, "--json").stdout)
+    assert all(entry["reused"] > 0 for entry in planned["entries"])
+    assert any(entry["to_compute"] > 0 for entry in planned["entries"])
+
+
+def until_first_chunk(store: Path) -> None:
+    """Wait until a chunk's segments are in the store."""
+    import time
+
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        folders: Sequence[Path] = [path.parent for path in store.glob("scores/*/*/[!.]*.parquet")]
+        if len({folder.parent for folder in folders}) == 2:
+            return
+        time.sleep(0.02)
+    raise AssertionError("no chunk was finished in time")

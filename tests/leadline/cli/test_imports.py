@@ -1,0 +1,69 @@
+"""A run imports what it needs: the packages of real processes, counted where they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import json, sys
+from leadline.cli.main import run
+assert run(sys.argv[1:]) == 0
+print(json.dumps(sorted(sys.modules)))
+"""
+
+BASE = set(
+    "leadline annotated_types cachetools click duckdb _duckdb jinja2 markupsafe orjson pydantic pydantic_core "
+    "rich typing_extensions typing_inspection".split()
+)
+"""Packages for settings, tables and texts."""
+
+RESULTS = {"filelock", "numpy", "scipy", "charset_normalizer"}
+"""Packages for statistics and locks; the last one comes with SciPy."""
+
+HEAVY = set(
+    "torch transformers sentence_transformers litellm openai prefect nltk sklearn rouge_score matplotlib httpx fastapi "
+    "sqlalchemy scipy.stats scipy.optimize scipy.linalg leadline.evaluators.privacy.pii_leakage "
+    "leadline.evaluators.vision leadline.evaluators.generation".split()
+)
+"""Packages and parts of packages that no run of an n-gram metric needs, its first one included."""
+
+ALWAYS_THERE = {"__main__", "__mp_main__", "_distutils_hack", "cython_runtime", "sitecustomize", "usercustomize"}
+
+
+def modules_of(folder: Path, command: str, *options: str) -> set[str]:
+    """Run a command of n-grams, and return the modules that its process has imported."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", SCRIPT, command, "answers.csv", "-e", "bleu", "--store", "store", *options],
+        cwd=folder,
+        env=os.environ | {"LEADLINE_JUDGE": ""},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def packages(modules: set[str]) -> set[str]:
+    """Return the packages that are not Python's own, nor parts of Cython's that compiled packages bring."""
+    found = {name.partition(".")[0] for name in modules} - sys.stdlib_module_names - ALWAYS_THERE
+    return {name for name in found if not name.startswith(("_cython", "_cyutility", "_sysconfigdata", "__editable__"))}
+
+
+@pytest.mark.slow
+def test_a_run_of_rules_imports_what_it_needs(tmp_path: Path) -> None:
+    lines = [f"Question {n}?,The answer is {n},The answer is {n % 7}" for n in range(20)]
+    (tmp_path / "answers.csv").write_text("\n".join(["question,expected_answer,actual_answer", *lines]))
+    assert modules_of(tmp_path, "evaluate", "--server", "none") & HEAVY == set()
+    again = modules_of(tmp_path, "evaluate", "--server", "none")
+    assert again & HEAVY == set()
+    assert packages(again) - BASE - RESULTS == set()
+    planned = modules_of(tmp_path, "plan")
+    assert planned & HEAVY == set()
+    assert packages(planned) - BASE == set()

@@ -1,0 +1,136 @@
+"""How the command line reads: plain texts, times to the second, labels, help for every option, one warning."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from leadline.cli.calls import _print_asks
+from leadline.cli.main import cli, own_commands, run
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.flows.command.output import moment, print_table
+from leadline.flows.command.prose import plain_text
+from leadline.tasks.store.store import Store
+from tests.support.stores.runs import make_run
+
+RUN = "20260101-100000-aaaaaa"
+MARKUP = re.compile(r"`|\*\*|:\w+:`|::$", re.MULTILINE)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
+    monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("LEADLINE_LEDGER", raising=False)
+    return Store.open(tmp_path / "store")
+
+
+def commands_below(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for inner in command.commands:
+            yield from commands_below(f"{name} {inner}", command.commands[inner])
+
+
+def test_every_option_of_every_command_has_help() -> None:
+    context = click.Context(cli)
+    for top in own_commands():
+        command = cli.get_command(context, top)
+        assert command is not None
+        for name, each in commands_below(top, command):
+            for option in each.params:
+                if isinstance(option, click.Option):
+                    assert (option.help or "").strip(), f"{name} {option.opts[0]}"
+
+
+@pytest.mark.parametrize(
+    ("marked", "plain"),
+    [
+        ("``S(a, c)`` is `one`", "S(a, c) is one"),
+        ("see :func:`~leadline.tasks.load.load` and :mod:`leadline.tasks.load`", "see load and leadline.tasks.load"),
+        ("**Method.** so::\n\n    a * b\n", "Method. so:\n\n    a * b\n"),
+        ("* one\n  * two", "- one\n  - two"),
+        ("[a page](https://a.b/c)", "a page (https://a.b/c)"),
+        ("2 ** 3 and a*b*c", "2 ** 3 and a*b*c"),
+    ],
+)
+def test_markup_reads_as_words(marked: str, plain: str) -> None:
+    assert plain_text(marked) == plain
+
+
+def test_no_evaluator_is_shown_with_markup(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in all_evaluators():
+        assert run(["evaluators", "show", name]) == 0
+        shown = capsys.readouterr().out
+        assert not MARKUP.search(shown), name
+
+
+def test_times_are_to_the_second_and_what_is_none_is_left_alone() -> None:
+    assert moment("2026-03-01T10:20:30.123456") == "2026-03-01 10:20:30"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", moment("2026-03-01T10:20:30.123456+00:00"))
+    assert [moment(value) for value in ("soon", "", None)] == ["soon", "", ""]
+
+
+def test_a_tag_is_told_to_the_second_and_as_json_in_full(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(store, RUN)
+    assert run(["tag", RUN, "production", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"tag": "production", "run": RUN, "before": None}
+    assert run(["tag"]) == 0
+    assert "." not in capsys.readouterr().out.splitlines()[2]
+    assert run(["tag", "--json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert "." in line["since"]
+    assert run(["tag", RUN, "production", "--remove", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"tag": "production", "run": None, "before": RUN}
+
+
+def test_versions_are_told_to_the_second(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"model": "m", "version": "1", "suite": "s", "state": "done", "finished": "2026-03-01T10:20:30.123456"}
+    monkeypatch.setattr("leadline.tasks.runs.versions.records", lambda _: [record])
+    assert run(["versions"]) == 0
+    assert "2026-03-01 10:20:30" in (shown := capsys.readouterr().out)
+    assert "123456" not in shown
+    assert run(["versions", "--json"]) == 0
+    assert "10:20:30.123456" in capsys.readouterr().out
+
+
+def test_calls_name_who_was_asked_be_it_judge_or_model(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = dict.fromkeys(("tries", "seconds", "cost_usd", "input_tokens", "output_tokens"))
+    texts = {"digest": "d" * 32, "purpose": "collect:m", "model": "m", "state": "answered", "error": None}
+    _print_asks([{**numbers, **texts, "intended_at": 0.0, "lost": False, "problem": None}])
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading.split()[:5] == ["call", "when", "for", "asked", "state"]
+
+
+def test_a_ledger_that_cannot_be_reached_is_said_before_anything_else(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEADLINE_LEDGER", "postgresql://127.0.0.1:1/d")
+    assert run(["--store", "s3://bucket/store", "collect", "s.jsonl", "--targets", "nowhere.toml"]) == 3
+    assert "[LL-LEDGER-" in capsys.readouterr().err
+
+
+def test_a_bucket_without_a_shared_ledger_is_warned_of_once(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    (Path(store.root).parent / "s.jsonl").write_text("")
+    command = ["collect", str(Path(store.root).parent / "s.jsonl"), "--targets", "nowhere.toml"]
+    assert run(["--store", "s3://bucket/store", *command]) == 2
+    assert capsys.readouterr().err.count("LEADLINE_LEDGER") == 1
+    assert run(["-q", "--store", "s3://bucket/store", *command]) == 2
+    assert "LEADLINE_LEDGER" not in capsys.readouterr().err
+
+
+def test_a_folder_is_not_warned_of(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calls"]) == 0
+    assert "LEADLINE_LEDGER" not in capsys.readouterr().err
+
+
+def test_a_table_for_programs_has_no_blanks_at_its_lines_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("a", "long heading"), [("x", "y"), ("a long cell", "")])
+    assert all(line == line.rstrip() for line in capsys.readouterr().out.splitlines())
