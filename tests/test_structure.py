@@ -1,10 +1,9 @@
-"""The rooms by concept: no circle of imports, no name twice in a room, and one package that everybody imports."""
+"""The rooms by concept: no circle of imports, folders in an order, and one package that everybody imports."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -23,12 +22,9 @@ ORDER = {
     "judges compare publish maintenance metrics rgb",
     "flows": "shared prefect command dispatch traces judges evaluate collect compare perturb generate model_version ui "
     "notify maintenance metrics webhooks deploy ci mcp_server",
-    "leadline": "api bridges pytest_plugin cli",
+    "leadline": "testing api bridges pytest_plugin cli",
 }
-"""Each room's folders from the ground up; modules beside them may import all."""
-
-OFTEN = {"flows": {"__init__.py", "config.py", "flow.py", "prepare.py"}}
-"""Names that a room may use more than once: each flow's folder has the same three."""
+"""Each room's folders from the ground up; other modules beside them may import all."""
 
 
 @cache
@@ -69,20 +65,14 @@ def test_no_imports_go_in_a_circle() -> None:
 def place(name: str) -> tuple[int, int]:
     """Return how high a module stands: its room, and its folder within the room."""
     room, *parts = modules()[name].relative_to(ROOT).parts
-    folders = ORDER.get(room, "").split()
-    inside = len(parts) > 1 and room in ORDER
-    return ROOMS.index(room), folders.index(parts[0]) if inside else len(folders)
+    folders, first = ORDER.get(room, "").split(), parts[0].removesuffix(".py")
+    ordered = room in ORDER and (len(parts) > 1 or first in folders)
+    return ROOMS.index(room), folders.index(first) if ordered else len(folders)
 
 
 def test_rooms_and_their_folders_import_downwards_only() -> None:
     upward = [f"{name} > {other}" for name in modules() for other in imports(name) if place(other) > place(name)]
     assert upward == []
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_file_name_is_used_twice_in_a_room(room: str) -> None:
-    names = Counter(file.name for file in (ROOT / room).rglob("*.py"))
-    assert {name for name, times in names.items() if times > 1} <= OFTEN.get(room, {"__init__.py"})
 
 
 def words(text: str) -> set[str]:

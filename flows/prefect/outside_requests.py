@@ -146,7 +146,7 @@ class Measuring(Protocol):
 
     @property
     def dispatch(self) -> str:
-        """Where chunks are scored; may be an address."""
+        """Place where chunks are scored; may be an address."""
 
 
 def allowed() -> Allowed:
