@@ -1,6 +1,7 @@
 """Records what no change of the code's structure may change.
 
-Digests, keys, scores and findings of the sample, prompts and public names.
+Digests, keys, scores and findings of the sample; what judged, labelled and stopped runs find and ask; what commands
+tell; databases, prompts and public names.
 
 ``python -m tests.golden.record`` writes the files anew; look at the difference before committing it.
 """
@@ -33,6 +34,7 @@ from leadline.tasks.store.store import Store
 from tests.golden.comparing import same
 from tests.golden.faces import prompts, public_names
 from tests.golden.plain import laid_out
+from tests.golden.walks import demo_report, judged_walk, stopped_run
 
 HERE: Final = Path(__file__).parent
 SAMPLE: Final = HERE.parents[1] / "examples" / "harbour.json"
@@ -164,6 +166,10 @@ def main() -> None:
         _write(name, content, _by_line)
     for name, content in (("prompts", prompts()), ("public_names", public_names())):
         _write(name, content, laid_out)
+    for walk in (judged_walk, stopped_run, demo_report):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in walk(Path(folder)).items():
+                _write(name, content, laid_out)
 
 
 def _by_line(content: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.golden.comparing import differences
 from tests.golden.faces import prompts, public_names
 from tests.golden.record import HERE, TABLES, configurations, recorded, sample_run
+from tests.golden.walks import demo_report
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +45,9 @@ def test_keys_of_scores_are_those_that_were_recorded(found: dict[str, Any]) -> N
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_of_the_sample_hold_what_was_recorded(found: dict[str, Any], table: str) -> None:
     assert list(differences(found[table], recorded(table))) == []
+
+
+@pytest.mark.slow
+def test_the_report_of_the_sample_says_to_programs_what_was_recorded(tmp_path: Path) -> None:
+    report = demo_report(tmp_path)["demo_report"]
+    assert list(differences(report, recorded("demo_report"))) == []
