@@ -1,4 +1,7 @@
-"""Records what no change of the code's structure may change: digests, keys, scores, aggregates, problems, insights.
+"""Records what no change of the code's structure may change.
+
+Digests, keys, scores and findings of the sample; what judged, labelled and stopped runs find and ask; what commands
+tell; databases, prompts and public names.
 
 ``python -m tests.golden.record`` writes the files anew; look at the difference before committing it.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -27,6 +31,10 @@ from leadline.tasks.plan.selection import choose
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
+from tests.golden.comparing import same
+from tests.golden.faces import prompts, public_names
+from tests.golden.plain import laid_out
+from tests.golden.walks import demo_report, judged_walk, stopped_run
 
 HERE: Final = Path(__file__).parent
 SAMPLE: Final = HERE.parents[1] / "examples" / "harbour.json"
@@ -140,23 +148,45 @@ def _keys(scores: Path) -> dict[str, str]:
     found = {}
     for folder in sorted(path for path in scores.iterdir() if any(path.rglob("*.parquet"))):
         statement = f"SELECT DISTINCT hex(key) FROM '{folder}/**/*.parquet' ORDER BY 1"
-        keys = [key for (key,) in duckdb.sql(statement).fetchall()]
+        keys = [key for (key,) in duckdb.execute(statement).fetchall()]
         found[folder.name] = f"{len(keys)} {hashlib.sha256(' '.join(keys).encode()).hexdigest()}"
     return found
 
 
+def recorded(name: str) -> Any:
+    """Return what was recorded."""
+    return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+
+
 def main() -> None:
-    """Write the golden files."""
+    """Write the golden files anew, but for those that differ by the rounding of another processor at most."""
     with tempfile.TemporaryDirectory() as folder:
-        recorded = sample_run(Path(folder)) | {"configurations": configurations()}
-    for name, content in recorded.items():
-        lines = content.items() if isinstance(content, dict) else content
-        opening, closing = ("{", "}") if isinstance(content, dict) else ("[", "]")
-        texts = [
-            f"{json.dumps(line[0])}: {json.dumps(line[1])}" if isinstance(line, tuple) else json.dumps(line)
-            for line in lines
-        ]
-        (HERE / f"{name}.json").write_text(f"{opening}\n" + ",\n".join(texts) + f"\n{closing}\n", encoding="utf-8")
+        found = sample_run(Path(folder)) | {"configurations": configurations()}
+    for name, content in found.items():
+        _write(name, content, _by_line)
+    for name, content in (("prompts", prompts()), ("public_names", public_names())):
+        _write(name, content, laid_out)
+    for walk in (judged_walk, stopped_run, demo_report):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in walk(Path(folder)).items():
+                _write(name, content, laid_out)
+
+
+def _by_line(content: Any) -> str:
+    lines = content.items() if isinstance(content, dict) else content
+    opening, closing = ("{", "}") if isinstance(content, dict) else ("[", "]")
+    texts = [
+        f"{json.dumps(line[0])}: {json.dumps(line[1])}" if isinstance(line, tuple) else json.dumps(line)
+        for line in lines
+    ]
+    return f"{opening}\n" + ",\n".join(texts) + f"\n{closing}"
+
+
+def _write(name: str, content: Any, form: Callable[[Any], str]) -> None:
+    file = HERE / f"{name}.json"
+    file.parent.mkdir(exist_ok=True)
+    if not file.exists() or not same(content, recorded(name)):
+        file.write_text(f"{form(content)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

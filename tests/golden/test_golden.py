@@ -1,18 +1,17 @@
-"""Digests, keys, scores, aggregates, problems and insights of the sample dataset are those that were recorded."""
+"""The sample's digests, keys and findings, prompts and public names are those that were recorded."""
 
 from __future__ import annotations
 
-import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.golden.record import HERE, TABLES, configurations, sample_run
-
-
-def recorded(name: str) -> Any:
-    return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+from tests.golden.comparing import differences
+from tests.golden.faces import prompts, public_names
+from tests.golden.record import HERE, TABLES, configurations, recorded, sample_run
+from tests.golden.walks import demo_report
 
 
 @pytest.fixture(scope="module")
@@ -20,27 +19,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return sample_run(tmp_path_factory.mktemp("golden"))
 
 
-def parts(value: str) -> list[str | float]:
-    """Return a text taken apart into words and the numbers with a point between them."""
-    found = re.split(r"(\d+\.\d+)", value)
-    return [float(part) if number % 2 else part for number, part in enumerate(found)]
-
-
-def same(value: Any, golden: Any) -> bool:
-    """Return whether two values differ by the rounding of another processor at most."""
-    if isinstance(value, str) and isinstance(golden, str):
-        return value == golden or (same(parts(value), parts(golden)) if parts(value) != [value] else False)
-    if isinstance(value, float) and isinstance(golden, float):
-        return value == golden or abs(value - golden) <= 1e-4 * max(1.0, abs(golden))
-    if isinstance(value, dict) and isinstance(golden, dict):
-        return value.keys() == golden.keys() and all(same(value[name], golden[name]) for name in golden)
-    if isinstance(value, list) and isinstance(golden, list):
-        return len(value) == len(golden) and all(map(same, value, golden))
-    return bool(value == golden)
-
-
 def test_configurations_have_the_digests_that_were_recorded() -> None:
     assert configurations() == recorded("configurations")
+
+
+def test_judges_are_sent_the_very_messages_that_were_recorded() -> None:
+    assert prompts() == recorded("prompts")
+
+
+def test_public_names_can_be_imported_and_called_as_was_recorded() -> None:
+    assert list(differences(public_names(), recorded("public_names"))) == []
+
+
+def test_no_golden_file_names_a_module_of_the_rooms() -> None:
+    room = re.compile(r"\bleadline\.(evaluators|tasks|flows|deployments)\b")
+    assert [file for file in HERE.rglob("*.json") if room.search(file.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.slow
@@ -51,7 +44,10 @@ def test_keys_of_scores_are_those_that_were_recorded(found: dict[str, Any]) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_of_the_sample_hold_what_was_recorded(found: dict[str, Any], table: str) -> None:
-    differing = [
-        (line, golden) for line, golden in zip(found[table], recorded(table), strict=True) if not same(line, golden)
-    ]
-    assert differing == []
+    assert list(differences(found[table], recorded(table))) == []
+
+
+@pytest.mark.slow
+def test_the_report_of_the_sample_says_to_programs_what_was_recorded(tmp_path: Path) -> None:
+    report = demo_report(tmp_path)["demo_report"]
+    assert list(differences(report, recorded("demo_report"))) == []
