@@ -70,7 +70,7 @@ def read_cards(evaluator: str | None = None) -> list[TrustCard]:
     Args:
         evaluator: Id of the evaluator.
     """
-    text = (files("leadline.tasks.statistics") / FILE).read_text(encoding="utf-8")
+    text = (files(__package__ or "") / FILE).read_text(encoding="utf-8")
     cards = [_card(record) for record in json.loads(text)]
     return [card for card in cards if evaluator in (None, card.evaluator)]
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import duckdb
 
-from leadline.flows.cli.main import run
+from leadline.cli.main import run
 from tests.golden.plain import plain
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 

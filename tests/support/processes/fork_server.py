@@ -362,7 +362,8 @@ def main() -> None:
     """Import what programs need, wait for what is asked, and be the program in each fork."""
     global _server
     sys.path.remove(str(ROOT))  # from PYTHONPATH, before Python's own
-    sys.path.append(str(ROOT))
+    packages = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
+    sys.path.insert(packages, str(ROOT))  # before the checkout that is installed, where this is another one
     for name in (*IMPORTED, *sys.argv[2:]):
         import_module(name)
     client = Later(READ_SETTINGS, _read_settings)
