@@ -19,7 +19,6 @@ from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
 from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
-from leadline.flows.ci.config import CiConfig
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
@@ -27,6 +26,7 @@ from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.form import FormModel, Setting, settings_in
+from leadline.plugins.ci.config import CiConfig
 from leadline.tasks.load import load_dataset
 from leadline.tasks.load.field_names import names_of
 from leadline.tasks.load.formats.base import DEFAULTS

@@ -13,7 +13,9 @@ from leadline.evaluators.core.suites import LOOK_ALIKES
 
 ROOT = Path(__file__).parents[2]
 MODULES = {
-    path.name for room in ("evaluators", "tasks", "flows", "deployments") for path in (ROOT / room).rglob("*.py")
+    path.name
+    for room in ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
+    for path in (ROOT / room).rglob("*.py")
 }
 OF_OTHERS = {"evalue.py"}  # RGB's own script
 MARKDOWN = sorted(
