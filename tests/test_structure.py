@@ -21,7 +21,7 @@ ORDER = {
     "tasks": "ground store db ledger runs statistics policy load collect perturb generate plan score analyse stopping "
     "judges compare publish",
     "flows": "shared prefect command dispatch judges evaluate collect compare perturb generate model_version deploy",
-    "plugins": "ops webhooks ci dask databricks mcp rgb ui",
+    "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",
     "leadline": "testing api bridges pytest_plugin cli",
 }
 """Each room's folders from the ground up; other modules beside them may import all."""

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from leadline.evaluators.data.details import Details
 from leadline.evaluators.ground import jsonio
 from leadline.evaluators.ground.text import count, visible
+from leadline.plugins.sonar import tree_layout
+from leadline.plugins.sonar.eval_results import KIND, fits_texts, write_eval_results
+from leadline.plugins.sonar.leaderboards import hardest_cases, kind, write_leaderboards
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ground.templating import render
-from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.eval_results import KIND, fits_texts, write_eval_results
+from leadline.tasks.ground.templating import render_of
+from leadline.tasks.publish.exports.descriptions import descriptor, finding
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
-from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, standings, write_leaderboards
-from leadline.tasks.publish.exports.tree_layout import descriptor, finding
 from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.standings import standings
 from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ class ResultsTree(Exporter):
 
     name = "sonar"
     files = ()
-    published = True
-    repeats_rows = True
     order = 700
 
     def write(self, results: RunResults, folder: Path) -> None:
@@ -69,9 +68,9 @@ def _write_evaluator(results: RunResults, evaluator: EvaluatorView, folder: Path
         "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],
     }
     fragment = tree_layout.explanation(folder, "global-html-fragment", tree_layout.HTML)
-    fragment.write_text(render("tree/fragment.html", **context), "utf-8")
+    fragment.write_text(render_of(__package__ or "", "fragment.html", **context), "utf-8")
     (folder / "work").mkdir()
-    (folder / "work" / "report.md").write_text(render("tree/evaluator.md", **context), "utf-8")
+    (folder / "work" / "report.md").write_text(render_of(__package__ or "", "evaluator.md", **context), "utf-8")
     _write_log(connection, facts, evaluator, folder)
     _write_archive(folder)
     jsonio.write(folder / "result_descriptor.json", _result(facts, evaluator, folder, len(problems), len(insights)))

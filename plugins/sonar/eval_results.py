@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
+from leadline.plugins.sonar import tree_layout
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.tree_layout import descriptor
+from leadline.tasks.publish.exports.descriptions import descriptor
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import EvaluatorView, Facts
 

@@ -16,6 +16,7 @@ from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.store.store import Run, Store
+from tests.support.command import run as command
 from tests.tasks.publish.sample import HOSTILE, make_sample
 
 HEATMAP = {
@@ -47,7 +48,7 @@ HEATMAP = {
 
 def published(store: Store, run: Run, output: Path | None = None) -> Published:
     with open_run(store, run) as connection:
-        return publish(connection, run, run.read(), output=output)
+        return publish(connection, run, run.read() | {"config": {"results": "sonar"}}, output=output)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_rows_are_left_out_where_the_evaluator_must_not_save_them(tmp_path: Path
 
 
 def test_texts_that_would_fill_the_disk_stay_in_the_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.publish.exports.eval_results.TEXT_BUDGET", 1000)
+    monkeypatch.setattr("leadline.plugins.sonar.eval_results.TEXT_BUDGET", 1000)
     results = published(*make_sample(tmp_path, cases=10))
     content = read(folder(results, "bleu") / "global_llm_eval_results/application_json/explanation.json")
     assert content["texts"] == "in the dataset"
@@ -373,3 +374,16 @@ def test_a_run_without_a_single_score_still_has_a_report(tmp_path: Path) -> None
     assert report["coverage"] is None
     assert [model["key"] for model in report["models"]] == ["falcon-mini", "harbour-rag", "wren-7b <b>&"]
     assert read(folder(results, "bleu") / "global_llm_eval_results/application_json/explanation.json")["results"] == []
+
+
+def test_the_tree_that_a_run_did_not_ask_for_is_exported_as_one_that_did_has_it(tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=10)
+    asked = published(store, run).folder
+    tree = {path.relative_to(asked): path.read_bytes() for path in asked.rglob("*/**/*") if path.is_file()}
+    with open_run(store, run) as connection:
+        plain = publish(connection, run, run.read()).folder
+    assert not [path for path in plain.iterdir() if path.is_dir()]
+    run.update({"status": "completed"})
+    into = tmp_path / "tree"
+    assert command(["export", run.id, "--store", str(store.root), "--as", "sonar", "-o", str(into)]) == 0
+    assert {path.relative_to(into): path.read_bytes() for path in into.rglob("*") if path.is_file()} == tree

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
+from leadline.plugins.sonar import tree_layout
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ground.templating import render
-from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.tree_layout import metric_meta
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView, number
+from leadline.tasks.ground.templating import render_of
+from leadline.tasks.publish.exports.descriptions import metric_meta
+from leadline.tasks.publish.standings import standings, value_of
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, number
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -20,53 +20,9 @@ if TYPE_CHECKING:
 HARDEST: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One model's line of a leaderboard, ordered by the primary metric."""
-
-    rank: int
-    model: ModelView
-    aggregate: Aggregate | None
-    values: dict[str, float | None]
-
-    @property
-    def failed(self) -> int | None:
-        """Scored rows that miss the threshold."""
-        if self.aggregate is None or self.aggregate.n_pass is None:
-            return None
-        return self.aggregate.n_scored - self.aggregate.n_pass
-
-
 def kind(evaluator: EvaluatorView) -> str:
     """Return the explanation's type."""
     return f"global-llm-{'bool' if evaluator.board == 'bool' else 'heatmap'}-leaderboard"
-
-
-def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
-    """Return the models, best first by the primary metric; models without a value come last, ties share a rank.
-
-    Args:
-        facts: The run.
-    """
-    primary = evaluator.primary
-    if primary is None:
-        return []
-
-    def merit(model: ModelView) -> tuple[bool, float]:
-        value = _value(facts, primary, model)
-        return (value is None, 0.0 if value is None else -value if primary.higher_is_better else value)
-
-    ordered = sorted(facts.models, key=merit)
-    merits = [merit(model) for model in ordered]
-    return [
-        Standing(
-            rank=merits.index(merit(model)) + 1,
-            model=model,
-            aggregate=facts.aggregates.get((primary.id, model.id)),
-            values={metric.key: _value(facts, metric, model) for metric in evaluator.metrics},
-        )
-        for model in ordered
-    ]
 
 
 def write_leaderboards(
@@ -94,10 +50,10 @@ def write_leaderboards(
         "hardest": hardest,
     }
     tree_layout.explanation(folder, explanation, tree_layout.MARKDOWN).write_text(
-        render("tree/leaderboard.md", **context), "utf-8"
+        render_of(__package__ or "", "leaderboard.md", **context), "utf-8"
     )
     tree_layout.explanation(folder, explanation, tree_layout.LEADERBOARD_MARKDOWN).write_text(
-        render("tree/leaderboard_summary.md", **context), "utf-8"
+        render_of(__package__ or "", "leaderboard_summary.md", **context), "utf-8"
     )
 
 
@@ -121,13 +77,8 @@ def hardest_cases(connection: DuckDBPyConnection, evaluator: EvaluatorView) -> l
 def _board(facts: Facts, metrics: tuple[MetricView, ...]) -> dict[str, Any]:
     return {
         "data": {
-            model.key: {metric.key: number(_value(facts, metric, model)) for metric in metrics}
+            model.key: {metric.key: number(value_of(facts, metric, model)) for metric in metrics}
             for model in facts.models
         },
         "metadata": {metric.key: metric_meta(metric) for metric in metrics},
     }
-
-
-def _value(facts: Facts, metric: MetricView, model: ModelView) -> float | None:
-    found = facts.aggregates.get((metric.id, model.id))
-    return None if found is None else found.value
