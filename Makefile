@@ -10,7 +10,7 @@ EXTRAS := models,offline,checks,onnx,summarization,vision,plot,judge,mcp,generat
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
 LEFT_OUT := $(if $(shell command -v chromium),, and not browser)$(if $(POSTGRES),, and not postgres)
-# A file's tests stay together, since they share what is dear to start; tests/conftest.py puts the longest files first.
+# A file's tests stay together, since they share what is dear to start; conftest.py puts the longest files first.
 # Many tests wait for servers and processes: there is one worker more than this machine has cores, but no more than six.
 WORKERS  := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 5 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 6 )))
 PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

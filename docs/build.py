@@ -14,6 +14,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
+from docs.rooms import room_tables
 from leadline.cli.check_version import OPTIONS
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
@@ -233,6 +234,7 @@ def _link_to(page: str) -> str:
 def main() -> None:
     """Write the pages and the tables in other pages, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
+    _write_table("architecture.md", "rooms", room_tables())
     _write_table("datasets.md", "formats", format_table())
     _write_table("datasets.md", "columns", column_table())
     _write_table("which-evaluator.md", "purposes", purpose_table())

@@ -11,20 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from docs.rooms import ORDER
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
 """From the ground up: a room imports rooms to its left."""
-
-ORDER = {
-    "evaluators": "ground data settings text models judge_client core judge retrieval generation summarization agent "
-    "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
-    "tasks": "ground store db ledger runs statistics policy load collect perturb generate plan score analyse stopping "
-    "judges compare publish",
-    "flows": "shared prefect command dispatch judges evaluate collect compare perturb generate model_version deploy",
-    "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",
-    "leadline": "testing api bridges pytest_plugin cli",
-}
-"""Each room's folders from the ground up; other modules beside them may import all."""
 
 
 def files_of(room: str) -> list[Path]:

@@ -1,1 +1,1 @@
-"""Starting flows from outside: events, webhooks and alerts."""
+"""Webhooks of model registries: they become events, which start flows."""
