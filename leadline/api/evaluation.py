@@ -13,14 +13,14 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
-from leadline.api.accepted_settings import Settings
+from leadline.api.accepted_settings import AcceptedSettings
 from leadline.api.checked_config import checked
 from leadline.api.comparison import Evaluated
 from leadline.api.inputs import Data, Staged, stage
 from leadline.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.api.result import Result
 from leadline.api.shown_progress import shown
-from leadline.api.target_answers import Asked, TargetFunction, Targets, asked, collect_answers
+from leadline.api.target_answers import AskedTarget, TargetFunction, Targets, asked, collect_answers
 from leadline.evaluators.core.registry import lent
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import DatasetError, LeadlineError, UsageError
@@ -59,7 +59,7 @@ def evaluate(
     progress: bool | None = None,
     config: EvaluateConfig | None = None,
     flow: bool = False,
-    **settings: Unpack[Settings],
+    **settings: Unpack[AcceptedSettings],
 ) -> Result:
     """Score answers and write a report.
 
@@ -236,7 +236,7 @@ def _evaluated(
     config: EvaluateConfig,
     picked: Chosen,
     staged: Staged | None = None,
-    asks: Asked | None = None,
+    asks: AskedTarget | None = None,
     *,
     flow: bool,
     progress: bool | None,
