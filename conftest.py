@@ -25,7 +25,7 @@ from tests.support.stores.s3 import s3, s3_server
 __all__ = ["api", "home", "no_server", "place", "postgres_server", "postgres_url", "s3", "s3_server"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
-os.environ["CI"] = "true"  # commands start no server of their own accord, and none is left behind
+os.environ["CI"] = "true"  # commands do not say how to keep a server
 # Compiled modules are kept, also in a container that says otherwise: the tests start hundreds of processes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -78,6 +78,12 @@ def pytest_runtest_makereport(
     if report.failed and report.when == "call":
         kill_started_since(call.start)
     return report
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_kept_server_of_the_users_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let commands find no Prefect server that somebody keeps on this machine."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(autouse=True)
