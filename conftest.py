@@ -99,8 +99,12 @@ def _own_evaluators_are_forgotten() -> Iterator[None]:
     """Forget the evaluators that a test's commands loaded from files: the next test would find them in every list."""
     known, files = dict(registry._registered), dict(evaluator_files._loaded)
     yield
-    built_in = registry._sources()
-    mine = [id_ for id_, kind in registry._registered.items() if id_ not in known and kind.__module__ not in built_in]
+    modules, prompts = registry._sources(), registry._prompt_files()
+    mine = [
+        id_
+        for id_, kind in registry._registered.items()
+        if id_ not in known and id_ not in prompts and kind.__module__ not in modules
+    ]
     for id_ in mine:
         del registry._registered[id_]
     for file in evaluator_files._loaded.keys() - files.keys():

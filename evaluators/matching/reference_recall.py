@@ -96,20 +96,16 @@ class ReferenceRecall(RowEvaluator):
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION}),
         metrics=(
-            Metric(
+            Metric.higher(
                 "reference_recall",
-                "Reference recall",
-                True,
+                "Share of what an expected answer of up to three words says that the answer holds.",
                 threshold=0.5,
                 primary=True,
-                description="Share of what an expected answer of up to three words says that the answer holds.",
             ),
-            Metric(
+            Metric.higher(
                 "sentence_recall",
-                "Sentence recall",
-                True,
+                "Share of what an expected answer of more words says that the answer holds.",
                 threshold=0.65,
-                description="Share of what an expected answer of more words says that the answer holds.",
             ),
         ),
         suits=(DataKind.QUESTIONS,),
