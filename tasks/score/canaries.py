@@ -12,11 +12,9 @@ A key is an evaluator, for its primary metric, or ``EVALUATOR.METRIC``; a value 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,16 +22,16 @@ from typing import Any, Final
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import find, get
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.rows import read_rows
+from leadline.tasks.score.scoring import Ask, score_together
+from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
-
-log = logging.getLogger("leadline.score")
 
 EXPECTED: Final = "expected_scores"
 MOST: Final = 100
@@ -149,9 +147,7 @@ def _interval(value: Any, where: str) -> tuple[float, float]:
     return float(numbers[0]), float(numbers[1])
 
 
-def failed_by(
-    canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext, cache_salt: str
-) -> dict[str, str]:
+def failed_by(canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext) -> dict[str, str]:
     """Ask the judges for the canaries' scores, and return a message for each judge that failed, by its key.
 
     One score outside of its expected range is a failure. A judge that cannot be reached or paid for has not failed:
@@ -159,8 +155,7 @@ def failed_by(
 
     Args:
         evaluators: Those that score rows of the chunk.
-        ctx: The run's settings and shared resources.
-        cache_salt: Equal calls with the same salt are made once, with another one again.
+        ctx: The run's settings and shared resources, with a cache salt of the chunk's own.
     """
     wanted = [
         (evaluator, mine)
@@ -168,25 +163,12 @@ def failed_by(
         if isinstance(evaluator, JudgeEvaluator)
         and (mine := [canary for canary in canaries if evaluator.spec.id in canary.expected])
     ]
-    if not wanted:
-        return {}
-    asking = ctx.with_cache_salt(cache_salt)
-    with ThreadPoolExecutor(len(wanted), thread_name_prefix="leadline-canary") as threads:
-        found = list(threads.map(lambda one: _scored(one[0], [canary.row for canary in one[1]], asking), wanted))
+    asks = [Ask(evaluator, [canary.row for canary in mine]) for evaluator, mine in wanted]
     wrong: dict[str, list[str]] = {}
-    for (evaluator, mine), scores in zip(wanted, found, strict=True):
-        for canary, score in zip(mine, scores, strict=True):
+    for (evaluator, mine), scored in zip(wanted, score_together(asks, ctx), strict=True):
+        for canary, score in zip(mine, scored.scores, strict=True):
             wrong.setdefault(judge_of(evaluator, ctx), []).extend(_wrong(evaluator.spec.id, canary, score))
     return {judge: _message(judge, faults) for judge, faults in wrong.items() if faults}
-
-
-def _scored(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
-    """Score canaries; if the evaluator fails, they are unscored, as the chunk's rows will be."""
-    try:
-        return evaluator.score(rows, ctx)
-    except Exception as error:
-        log.exception("%s failed on the canaries", evaluator.spec.id)
-        return [RowScore.unscored(evaluator.row_metrics, Reason.EVALUATOR_ERROR, str(error))] * len(rows)
 
 
 def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
@@ -195,7 +177,7 @@ def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
     return config.key if config else ""
 
 
-def _wrong(evaluator: str, canary: Canary, score: RowScore) -> list[str]:
+def _wrong(evaluator: str, canary: Canary, score: StoredScore) -> list[str]:
     """Return what is wrong with the score of a canary, metric by metric."""
     out = []
     for metric, (low, high) in canary.expected[evaluator].items():
