@@ -10,7 +10,7 @@ EXTRAS := models,offline,checks,onnx,summarization,vision,plot,judge,mcp,generat
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
 LEFT_OUT := $(if $(shell command -v chromium),, and not browser)$(if $(POSTGRES),, and not postgres)
-# A file's tests stay together, since they share what is dear to start; tests/conftest.py puts the longest files first.
+# A file's tests stay together, since they share what is dear to start; conftest.py puts the longest files first.
 # Many tests wait for servers and processes: there is one worker more than this machine has cores, but no more than six.
 WORKERS  := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 5 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 6 )))
 PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -18,13 +18,14 @@ PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/statistics/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-plugins test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
 	@echo "make service    run server, PostgreSQL, Redis and workers as processes, until Ctrl-C or make service-stop"
 	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
 	@echo "make test       run the tests that every commit must pass"
+	@echo "make test-plugins run the tests of the plug-ins, each beside its plug-in"
 	@echo "make test-all   run all: those, whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make test-bridges run the tests with LangChain, LlamaIndex, MLflow and others, in an environment of their own"
 	@echo "make soak       kill a judged evaluation 50 times at random, say what that cost, and try each fault alone"
@@ -77,7 +78,7 @@ test-smoke: $(VENV)/.dev
 	$(PARALLEL) $(SMOKE) -m "not slow and not e2e and not browser and not postgres and not service and not bridges"
 
 test: $(VENV)/.dev
-	$(PARALLEL) -m "not e2e and not browser and not postgres and not service and not bridges"
+	$(PARALLEL) tests -m "not e2e and not browser and not postgres and not service and not bridges"
 
 # Evaluations that are killed at random, and what that costs: make soak KILLS=50 SEED=1
 KILLS ?= 50
@@ -86,6 +87,9 @@ soak: $(VENV)/.dev
 	$(BIN)/python -m tests.support.processes.soak $(KILLS) $(SEED)
 	$(PARALLEL) -m "soak and not service"
 	$(if $(SERVICE),$(BIN)/pytest tests/service tests/test_benchmarks.py -m "service and soak")
+
+test-plugins: $(VENV)/.dev
+	$(PARALLEL) plugins -m "not browser and not postgres and not service and not soak"
 
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "not service and not soak and not bridges$(LEFT_OUT)"

@@ -14,12 +14,12 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
+from docs.rooms import room_tables
 from leadline.cli.check_version import OPTIONS
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
 from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
-from leadline.flows.ci.config import CiConfig
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
@@ -27,6 +27,7 @@ from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.form import FormModel, Setting, settings_in
+from leadline.plugins.ci.config import CiConfig
 from leadline.tasks.load import load_dataset
 from leadline.tasks.load.field_names import names_of
 from leadline.tasks.load.formats.base import DEFAULTS
@@ -233,6 +234,7 @@ def _link_to(page: str) -> str:
 def main() -> None:
     """Write the pages and the tables in other pages, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
+    _write_table("architecture.md", "rooms", room_tables())
     _write_table("datasets.md", "formats", format_table())
     _write_table("datasets.md", "columns", column_table())
     _write_table("which-evaluator.md", "purposes", purpose_table())

@@ -33,7 +33,7 @@ def test_fails(shared):
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
 def test_what_a_failing_test_started_ends_with_it_and_what_its_module_shares_does_not(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(STARTING, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "test_it.py"]
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "test_it.py"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert "1 failed in" in done.stdout, "and no error of the fixture"

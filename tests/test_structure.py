@@ -11,26 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from docs.rooms import ORDER
+
 ROOT = Path(__file__).parents[1]
-ROOMS = ("evaluators", "tasks", "flows", "leadline", "deployments")
+ROOMS = ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
 """From the ground up: a room imports rooms to its left."""
 
-ORDER = {
-    "evaluators": "ground data settings text models judge_client core judge retrieval generation summarization agent "
-    "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
-    "tasks": "ground store db ledger runs statistics policy load collect perturb generate plan score analyse stopping "
-    "judges compare publish maintenance metrics rgb",
-    "flows": "shared prefect command dispatch traces judges evaluate collect compare perturb generate model_version ui "
-    "notify maintenance metrics webhooks deploy ci mcp_server",
-    "leadline": "testing api bridges pytest_plugin cli",
-}
-"""Each room's folders from the ground up; other modules beside them may import all."""
+
+def files_of(room: str) -> list[Path]:
+    """Return the files of a room, without the tests of plug-ins."""
+    files = (ROOT / room).rglob("*.py")
+    return [file for file in files if "tests" not in file.relative_to(ROOT).parts]
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Return all modules of the rooms by name."""
-    files = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+    files = sorted(file for room in ROOMS for file in files_of(room))
     paths = [file.relative_to(ROOT).with_suffix("").parts for file in files]
     names = (".".join(parts if parts[0] == "leadline" else ("leadline", *parts)) for parts in paths)
     return {name.removesuffix(".__init__"): file for name, file in zip(names, files, strict=True)}
@@ -97,11 +94,18 @@ def described(node: ast.AST) -> Iterator[tuple[str, str, str]]:
             yield name, types.get(name, ""), text
 
 
+def test_nothing_but_deployments_imports_a_plug_in() -> None:
+    ours = [
+        name for name, file in modules().items() if file.relative_to(ROOT).parts[0] not in ("plugins", "deployments")
+    ]
+    assert [f"{name} > {o}" for name in ours for o in imports(name) if o.startswith("leadline.plugins.")] == []
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_descriptions_of_arguments_say_more_than_their_names(room: str) -> None:
     hollow = [
         f"{file.relative_to(ROOT)}: {name}: {text}"
-        for file in (ROOT / room).rglob("*.py")
+        for file in files_of(room)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         for name, kind, text in described(node)
         if words(text) <= words(name) | words(kind)
@@ -115,7 +119,7 @@ def test_docstrings_begin_with_a_verb_or_the_thing(room: str) -> None:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     found = [
         f"{file.relative_to(ROOT)}: {text}"
-        for file in (ROOT / room).rglob("*.py")
+        for file in files_of(room)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, kinds)
         for text in (ast.get_docstring(node) or "").split("\n")[:1]

@@ -1,1 +1,1 @@
-"""Evaluators of the agent family."""
+"""Databricks' judges of answers and of retrieved chunks."""

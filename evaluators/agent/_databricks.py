@@ -1,6 +1,6 @@
 """One rating with its rationale, as Databricks judges give it, and the shape in which a score's evidence keeps it.
 
-``tasks/publish/exports/databricks_table.py`` reads that shape: under ``assessment`` either ``rating`` and
+``plugins/databricks/databricks_table.py`` reads that shape: under ``assessment`` either ``rating`` and
 ``rationale``, or per chunk the lists ``ratings``, ``rationales`` and ``error_messages``.
 """
 

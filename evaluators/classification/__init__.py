@@ -1,1 +1,1 @@
-"""Evaluators of the classification family."""
+"""Evaluators of predicted labels: accuracy, precision, recall, confusion."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.metadata
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +25,7 @@ from weakref import WeakValueDictionary
 from leadline.evaluators.core.base import CUSTOM, Evaluator
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.extensions import extensions
 
 FAMILIES: Final = (
     "generation",
@@ -152,7 +152,7 @@ def _built_in(evaluator_id: str) -> type[Evaluator] | None:
 @cache
 def load_installed() -> None:
     """Import the evaluators of other packages."""
-    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+    for entry in extensions(ENTRY_POINTS):
         entry.load()
 
 

@@ -1,1 +1,1 @@
-"""Evaluators of the generation family."""
+"""Evaluators of what answers say: correct, relevant, grounded, like the reference."""

@@ -1,1 +1,1 @@
-"""Evaluators of the performance family: time, money and tokens, from the columns of the dataset."""
+"""Evaluators of time, money and tokens, from the columns of the dataset."""

@@ -1,1 +1,1 @@
-"""Evaluators of the privacy family."""
+"""Evaluators of leaks: personal data, secrets, encoded texts."""

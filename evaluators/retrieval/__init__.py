@@ -1,1 +1,1 @@
-"""Evaluators of the retrieval family."""
+"""Evaluators of what was retrieved: relevant, complete, in the right order."""

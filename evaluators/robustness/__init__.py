@@ -1,1 +1,1 @@
-"""Evaluators of the robustness family."""
+"""Evaluators of robustness: perplexity, attacks, answers that stay what they were."""

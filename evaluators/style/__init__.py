@@ -1,1 +1,1 @@
-"""Evaluators of the style family: length, readability, language, refusals."""
+"""Evaluators of style: length, readability, language, refusals."""

@@ -1,1 +1,1 @@
-"""Evaluators of the summarization family."""
+"""Evaluators of summaries: faithful, complete, coherent."""

@@ -1,1 +1,1 @@
-"""Evaluators of the vision family: detection, instance segmentation and semantic segmentation."""
+"""Evaluators of vision: detection, instance segmentation, semantic segmentation."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from threading import Semaphore
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from leadline.evaluators.core.base import Lane
+from leadline.flows.dispatch.dispatcher import Elsewhere, dispatcher
 from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.shared.settings import Dispatch, is_dask
 from leadline.tasks.plan.chunks import Chunk
@@ -21,32 +22,6 @@ log = logging.getLogger("leadline.dispatch")
 
 AT_ONCE: Final = 80
 """Chunks of a lane that wait for workers at a time; each occupies a thread of the flow."""
-
-
-class Elsewhere(Protocol):
-    """Has chunks scored by other processes."""
-
-    @property
-    def ending(self) -> bool:
-        """True when no chunk is to be tried again."""
-
-    def score(self, chunk: Chunk) -> ChunkResult:
-        """Have a chunk scored and wait for it.
-
-        Raises:
-            JudgeDown: As :func:`leadline.tasks.score.chunk.score_chunk` raises it.
-            WorkerLost: The process died, was heard no more, or failed.
-            NoWorkers: Nobody is there to take it, or who took it cannot score it.
-            Stopped: The run is ending.
-        """
-
-    def __enter__(self) -> object:
-        """Begin."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Give up what has not ended."""
 
 
 class Lanes(AbstractContextManager["Lanes"]):
@@ -146,9 +121,7 @@ def open_lanes(processes: int, chunks: Sequence[Chunk], workers: Mapping[Lane, i
     if not served:
         return Lanes(processes, chunks)
     if is_dask(dispatch):
-        from leadline.flows.dispatch.dask_chunks import DaskChunks
-
-        on_dask = DaskChunks(dispatch, {lane: workers[lane] for lane in served})
+        on_dask = dispatcher(Dispatch.DASK).elsewhere(dispatch, {lane: workers[lane] for lane in served})
         return Lanes(processes, chunks, frozenset(served), on_dask)
     from leadline.flows.dispatch.board import Board
     from leadline.flows.dispatch.shards import Shards

@@ -104,9 +104,9 @@ class EvaluateConfig(FormModel):
     results: Annotated[Literal["auto", "sonar"], Option(group=OptionGroup.OUTPUT, rare=True)] = Field(
         "auto",
         title="Results",
-        description="Files of all rows beside the report (a folder per evaluator in the layout of H2O Eval Studio, "
-        "scores and flips as CSV): for runs of up to 2,000 row scores in a store that is a folder (auto), "
-        "or always (sonar).",
+        description="Files of all rows beside the report: scores and flips as CSV, for runs of up to 2,000 row scores "
+        "in a store that is a folder (auto), or always, with a folder per evaluator in the layout of H2O Eval Studio "
+        "(sonar).",
     )
     store: StorePlace = None
 

@@ -7,6 +7,7 @@ plain values.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.extensions import extensions
 from leadline.evaluators.models.runtime import require_device
 from leadline.evaluators.settings.settings import Settings
-from leadline.flows.dispatch.dask_cluster import dask_workers
+from leadline.flows.dispatch.dispatcher import dispatcher
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import prepare
@@ -25,8 +27,7 @@ from leadline.flows.evaluate.steps import Steps
 from leadline.flows.evaluate.waves import Scoring, against_of, score_in_waves
 from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
-from leadline.flows.shared.settings import FailOn, is_dask
-from leadline.flows.traces.run_trace import export_run
+from leadline.flows.shared.settings import Dispatch, FailOn, is_dask
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.analyse.gate import Decision
@@ -46,6 +47,11 @@ from leadline.tasks.store.store import Run, Store
 
 LONG_S: Final = 6 * 3600.0
 """Seconds of scoring after which judges are checked again at the end."""
+
+FINISHED: Final = "leadline.finished"
+"""Group of entry points that are called with store, run, times and error at the end of a run; see :func:`_tell`."""
+
+log = logging.getLogger("leadline.run")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,10 +84,20 @@ def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> Eva
     """
     run, time = store.run(result.run), timeline.so_far()
     run.update({"time": time.to_json()})
-    trace = export_run(store, run, timeline)
-    if trace:
-        run.update({"trace": trace})
+    _tell(store, run, timeline)
     return result.model_copy(update={"time": time})
+
+
+def _tell(store: Store, run: Run, timeline: Timeline, error: Exception | None = None) -> None:
+    """Tell plug-ins that a run has ended, and record the facts that they return; what fails in them harms no run."""
+    for entry in extensions(FINISHED):
+        try:
+            facts = entry.load()(store, run, timeline, error)
+        except Exception as failure:
+            log.warning("%s failed after the run: %s: %s", entry.value, type(failure).__name__, failure)
+        else:
+            if facts and error is None:
+                run.update(facts)
 
 
 def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateResult:
@@ -90,7 +106,10 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
     processes = config.processes or default_processes()
     needed = {evaluator.lane for evaluator in prepared.choice.evaluators}
     dask = is_dask(config.dispatch)
-    workers = dask_workers(config.dispatch, needed, processes) if dask else steps.workers(config.dispatch, needed)
+    if dask:
+        workers = dispatcher(Dispatch.DASK).workers(config.dispatch, needed, processes)
+    else:
+        workers = steps.workers(config.dispatch, needed)
     with timeline.part("plan"):
         planned = _step(
             steps,
@@ -140,7 +159,7 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
         except BaseException as error:
             run.fail(error, time=timeline.so_far().to_json())
             if isinstance(error, Exception):  # whoever interrupts a run does not want to wait
-                export_run(store, run, timeline, error)
+                _tell(store, run, timeline, error)
             raise
 
 

@@ -1,1 +1,1 @@
-"""Checking whether judges are still the ones that were enrolled: on command, and by a schedule."""
+"""Judges: the flow that checks whether they are still those that were enrolled, and certifying them by labels."""

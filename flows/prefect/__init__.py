@@ -1,1 +1,1 @@
-"""Prefect servers: which API a run talks to, the one kept in the background, and the one for a single run."""
+"""Prefect: which server a run talks to, its outages, steps as tasks, events, and requests from outside."""

@@ -15,12 +15,12 @@ from leadline.evaluators.ground.text import count, nouns
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.command.output import clean, number, print_json, print_table
-from leadline.flows.command.running import on_an_api, stoppable
-from leadline.flows.command.session import Session, check_ledger, say, server_option, session_options
+from leadline.flows.command.session import Session, say, server_option, session_options
+from leadline.flows.evaluate.command_run import evaluated
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.analyse.answers import says_all
-from leadline.tasks.ground.timeline import Timeline, in_step, timed_by
+from leadline.tasks.ground.timeline import Timeline, timed_by
 from leadline.tasks.ground.trace_events import MOST_CALLS, noting_imports, write_trace
 
 if TYPE_CHECKING:
@@ -81,23 +81,6 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
     return GATE_FAILED
 
 
-def evaluated(session: Session, config: EvaluateConfig) -> EvaluateResult:
-    """Check and run an evaluation, and say how it goes.
-
-    Args:
-        session: The global options.
-        config: The request.
-    """
-    with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
-        return on_an_api(
-            session,
-            lambda: _run(config),
-            direct=lambda: _run_directly(config),
-            first=lambda: _check(config),
-            meanwhile=_import,
-        )
-
-
 def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, profile: Path | None) -> EvaluateResult:
     """Record the time of a run whose history is written, write its profile, and return the result with that time."""
     from leadline.flows.evaluate.run import record_time
@@ -154,52 +137,6 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
         load_evaluator_file(file)  # parameters may be for its evaluators
     options |= {"evaluators": split_ids(options["evaluators"]), "params": parse_params(options["params"]) or None}
     return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, settings_table("evaluate"))
-
-
-def _run(config: EvaluateConfig) -> EvaluateResult:
-    from leadline.flows.evaluate.flow import evaluate as flow
-    from leadline.flows.prefect.prefect_steps import recorded
-
-    return recorded(flow, config, _run_directly)
-
-
-def _run_directly(config: EvaluateConfig) -> EvaluateResult:
-    from leadline.flows.evaluate.run import run_evaluation as run
-    from leadline.flows.evaluate.steps import DirectSteps
-
-    return run(config, DirectSteps())
-
-
-def _check(config: EvaluateConfig) -> None:
-    """Refuse what the flow would refuse, before a server starts."""
-    from leadline.flows.evaluate.prepare import prepare
-
-    with in_step("checks"):
-        prepared = prepare(config, check_key=True)
-    if prepared.settings.judges:
-        check_ledger(config.store)
-    for warning in prepared.loaded.column_warnings:
-        say(f"Warning: {clean(warning)}.")
-    say_left_out(prepared.applicable().left_out)
-
-
-def _import() -> None:
-    with in_step("imports"):
-        import leadline.flows.evaluate.flow  # noqa: F401 - takes a second, while the server starts
-
-
-def say_left_out(left_out: Mapping[str, str]) -> None:
-    """Say how many evaluators do not run although nobody excluded them, and which of them a command would bring."""
-    from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
-
-    if not left_out:
-        return
-    absent = sum(why.endswith(NOT_HERE) for why in left_out.values())
-    judged = sum(why == NO_JUDGE for why in left_out.values())
-    lacks = [f"{judged} for want of a judge (--judge MODEL)"] * bool(judged)
-    lacks += [f"{absent} for want of weights (leadline models lists them)"] * bool(absent)
-    number_left = f"{count(len(left_out), 'evaluator')} {nouns(len(left_out), 'is', 'are')} left out"
-    say(f"{', '.join([number_left, *lacks])}. leadline plan says why each is.")
 
 
 def _print_left_out(left_out: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ import click
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.extensions import extensions, is_own, own_source
 from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
 from leadline.flows.command.running import start_ahead, store_of
 from leadline.flows.command.session import Session, say, session_options
@@ -106,7 +107,7 @@ class LazyGroup(click.Group):
         for name in self.list_commands(ctx):
             try:
                 own = own_commands().get(name)
-                lines.append((name, own[1] if own else _load(_others()[name]).get_short_help_str(limit=90)))
+                lines.append((name, own[1] if own else _help_line(_others()[name])))
             except UsageError as error:  # the help remains readable beside a broken package
                 lines.append((name, str(error)))
         with formatter.section("Commands"):
@@ -115,9 +116,13 @@ class LazyGroup(click.Group):
 
 @cache
 def _others() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
+    return {entry.name: entry for entry in extensions(ENTRY_POINTS)}
 
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+def _help_line(entry: EntryPoint) -> str:
+    """Return the help line of a command of a plug-in or of another package; only the latter is imported."""
+    own = dict(_COMMAND.findall(own_source(entry))) if is_own(entry) else {}
+    return " ".join(own[entry.attr].split()) if entry.attr in own else _load(entry).get_short_help_str(limit=90)
 
 
 def _load(entry: EntryPoint) -> click.Command:

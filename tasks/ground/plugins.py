@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.metadata
 import pkgutil
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.extensions import extensions
 
 
 class Named(Protocol):
@@ -62,7 +62,7 @@ class Plugins(Generic[C]):
             package = importlib.import_module(self.package)
             for module in pkgutil.iter_modules(package.__path__):
                 importlib.import_module(f"{self.package}.{module.name}")
-            for entry in importlib.metadata.entry_points(group=self.group):
+            for entry in extensions(self.group):
                 entry.load()
             self._complete = True
         return list(self._found.values())

@@ -32,11 +32,13 @@ class RunResults:
         connection: The run's database, with the views ``run_models`` and ``run_rows``.
         facts: Everything but single rows.
         repeats_rows: Whether the run is published in the formats that write every row once more.
+        asked: Name of a format in which it is published because the request names it.
     """
 
     connection: DuckDBPyConnection
     facts: Facts
     repeats_rows: bool
+    asked: str = ""
 
     @cached_property
     def page_data(self) -> PageData:
@@ -66,9 +68,9 @@ def read_results(connection: DuckDBPyConnection, run: Run, record: Mapping[str, 
     """
     facts = collect(connection, run.id, record)
     config = record.get("config") or {}
-    asked = config.get("results") == "sonar"
+    asked = str(config.get("results") or "")
     small = not run.remote and count_row_scores(connection) <= SMALL_RUN
-    return RunResults(connection, facts, repeats_rows=asked or small)
+    return RunResults(connection, facts, repeats_rows=asked == "sonar" or small, asked=asked)
 
 
 def count_row_scores(connection: DuckDBPyConnection) -> int:

@@ -1,1 +1,1 @@
-"""Judges and people: a judge's scores corrected by labels, its noise, its drift, and when enough rows are judged."""
+"""Numbers only: intervals, comparisons, corrections by labels, a judge's noise and drift, and when to stop."""

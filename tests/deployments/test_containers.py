@@ -359,7 +359,7 @@ def test_images_hold_the_whole_package_and_its_extras(name: str) -> None:
     text = (FOLDER / name).read_text()
     root = FOLDER.parent
     copied = {word for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE) for word in line.split()}
-    assert {"pyproject.toml", "leadline", "evaluators", "tasks", "flows", "deployments"} <= copied
+    assert {"pyproject.toml", "leadline", "evaluators", "tasks", "flows", "plugins", "deployments"} <= copied
     assert all(any(root.glob(word)) for word in copied if not word.startswith(("-", "/")))
     [extras] = re.findall(r'"\.\[(.+)\]"', text)
     assert set(extras.split(",")) <= set(
@@ -383,7 +383,7 @@ def test_what_an_image_copies_builds_a_wheel_with_all_rooms(name: str, tmp_path:
     subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=120)
     [wheel] = (tmp_path / "dist").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    rooms = {"evaluators", "tasks", "flows", "deployments"}
+    rooms = {"evaluators", "tasks", "flows", "plugins", "deployments"}
     assert rooms <= {entry.split("/")[1] for entry in names if entry.startswith("leadline/")}
     assert {entry.split("/")[0] for entry in names} == {"leadline", "leadline-0.1.0.dist-info"}
     assert {"leadline/cli/main.py", "leadline/deployments/prefect.yaml"} <= set(names)

@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from leadline.deployments.service import server_environment
-from leadline.flows.metrics.api_figures import _STATES
 from leadline.flows.prefect.server_settings import RETENTION
-from leadline.tasks.metrics.families import FLOW_RUNS
+from leadline.plugins.ops.telemetry.api_figures import _STATES
+from leadline.plugins.ops.telemetry.families import FLOW_RUNS
 from tests.support.docs.commands import command_exists
 
 FOLDER = Path(__file__).parents[2] / "deployments" / "kubernetes"
-ROOMS = ("evaluators", "tasks", "flows", "deployments")
+ROOMS = ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
 OF_LIBRARIES = re.compile(r"(AWS|HF)_[A-Z_]+|XDG_STATE_HOME|POSTGRES_PASSWORD|PGDATA|REDISCLI_AUTH")
 OF_OUR_SCRIPTS = {"PREFECT_DATABASE_PASSWORD", "LEDGER_PASSWORD"}  # roles.sql
 

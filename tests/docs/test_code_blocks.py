@@ -28,21 +28,21 @@ from leadline.cli.main import cli
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.evaluators.judge_client.choice import find_evaluator_files, find_judges
 from leadline.evaluators.judge_client.team_budgets import team_budgets
-from leadline.flows.ci.prepare import read_request
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.notify.recipients import read_tables
 from leadline.flows.prefect.choice import chosen_server, idle_minutes
 from leadline.flows.prefect.outside_requests import allowed
 from leadline.flows.shared.projects import projects
-from leadline.flows.webhooks.webhook_payloads import read_choice
+from leadline.plugins.ci.prepare import read_request
+from leadline.plugins.ops.maintenance.retention import load_retention
+from leadline.plugins.ops.notify.recipients import read_tables
+from leadline.plugins.webhooks.webhook_payloads import read_choice
 from leadline.pytest_plugin.session_settings import session_settings
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.judges.labels.criterion import guides
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
-from leadline.tasks.maintenance.retention import load_retention
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
 from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages, walkthroughs

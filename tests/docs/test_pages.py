@@ -9,11 +9,14 @@ import pytest
 
 import leadline
 from docs.build import errors_page, llms_text, pages, perturbed_table, purpose_table, settings_page
+from docs.rooms import room_tables
 from leadline.evaluators.core.suites import LOOK_ALIKES
 
 ROOT = Path(__file__).parents[2]
 MODULES = {
-    path.name for room in ("evaluators", "tasks", "flows", "deployments") for path in (ROOT / room).rglob("*.py")
+    path.name
+    for room in ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
+    for path in (ROOT / room).rglob("*.py")
 }
 OF_OTHERS = {"evalue.py"}  # RGB's own script
 MARKDOWN = sorted(
@@ -57,6 +60,7 @@ def test_which_evaluator_has_the_suites_of_the_program_and_every_look_alike() ->
 
 
 def test_the_examples_of_perturbed_questions_are_current() -> None:
+    assert room_tables() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run: make docs"
     assert perturbed_table() in (ROOT / "docs" / "perturb.md").read_text(encoding="utf-8"), "run: make docs"
 
 

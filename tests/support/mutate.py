@@ -33,7 +33,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import pytest
 
-ROOMS: Final = ("evaluators", "tasks", "flows", "deployments")
+ROOMS: Final = ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
 IMPORTED: Final = (
     "hypothesis", "numpy", "scipy.stats", "pandas", "duckdb", "pyarrow.parquet", "prefect", "jinja2", "fastapi", "rich",
 )  # fmt: skip

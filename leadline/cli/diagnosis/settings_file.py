@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Final
 
 from leadline.cli.diagnosis.diagnosis import Diagnosis, State
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.extensions import extensions
 from leadline.evaluators.ground.settings_file import FILE, settings_document, settings_table
 
 PART: Final = str(FILE)
+GROUP: Final = "leadline.settings"
+"""Group of entry points: a function that reads a plug-in's table, and refuses what it cannot understand."""
 
 
 def examine_settings() -> Iterator[Diagnosis]:
@@ -49,10 +54,8 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
     from leadline.evaluators.judge_client.choice import find_canaries, find_evaluator_files, find_judges
     from leadline.evaluators.judge_client.team_budgets import team_budgets
-    from leadline.flows.ci.prepare import read_request
     from leadline.flows.command.options import fill_in
     from leadline.flows.evaluate.config import EvaluateConfig
-    from leadline.flows.notify.recipients import read_tables
     from leadline.flows.prefect.choice import chosen_server, idle_minutes
     from leadline.flows.prefect.outside_requests import allowed
     from leadline.flows.shared.projects import projects
@@ -60,7 +63,6 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.tasks.db.csv_files import is_guarded
     from leadline.tasks.judges.labels.criterion import guides
     from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
-    from leadline.tasks.maintenance.retention import load_retention
     from leadline.tasks.plan.standing_params import standing_params
     from leadline.tasks.policy.policy_file import load_policy
 
@@ -73,22 +75,24 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
         if named and not Path(named).is_file():
             raise UsageError(f"{FILE}: there is no file {named}, which canaries names.", code=ErrorCode.JUDGE_CANARIES)
 
-    return {
+    core: dict[str, Callable[[], Any]] = {
         "budgets": lambda: team_budgets(None),
         "canaries": canaries,
-        "ci": lambda: read_request({}, ()),
         "csv": is_guarded,
         "dataset": lambda: map_columns(ColumnNames(), project_map()),
         "evaluate": lambda: fill_in(EvaluateConfig, "evaluate", {"dataset": "-"}, settings_table("evaluate")),
         "evaluators": evaluators,
         "judges": lambda: find_judges(None, None, None, os.environ),
         "labels": guides,
-        "notify": read_tables,
         "policy": load_policy,
         "privacy": standing_params,
         "projects": projects,
         "pytest": session_settings,
-        "retention": load_retention,
         "server": lambda: (chosen_server(), idle_minutes()),
         "service": allowed,
     }
+    return core | {entry.name: partial(_read_by, entry) for entry in extensions(GROUP)}
+
+
+def _read_by(entry: EntryPoint) -> Any:
+    return entry.load()()

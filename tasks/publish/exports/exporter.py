@@ -20,7 +20,7 @@ class Exporter(ABC):
     Attributes:
         name: What ``leadline export --as`` calls it.
         files: The files it writes, the main one first; empty if their names depend on the run.
-        published: Whether every run is published in this format.
+        published: Whether every run is published in this format, and not only one whose ``--results`` names it.
         repeats_rows: Whether it writes every row of the run once more; runs above :data:`.run_results.SMALL_RUN` are
             published in such a format only when that was asked for.
         order: Its place among the published formats.
@@ -56,6 +56,7 @@ def published_exporters(results: RunResults) -> list[Exporter]:
     found = [
         exporter()
         for exporter in EXPORTERS.all()
-        if exporter.published and (results.repeats_rows or not exporter.repeats_rows)
+        if exporter.name == results.asked
+        or (exporter.published and (results.repeats_rows or not exporter.repeats_rows))
     ]
     return sorted(found, key=lambda exporter: exporter.order)

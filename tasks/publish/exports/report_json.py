@@ -11,10 +11,10 @@ from leadline.evaluators.ground import jsonio
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.db.statements import sql
 from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
-from leadline.tasks.publish.exports import tree_layout
+from leadline.tasks.publish.exports import descriptions
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
-from leadline.tasks.publish.exports.leaderboards import standings
 from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.standings import standings
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, FlipCause, FlipRate, TrialSpread
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def _write(results: RunResults, path: Path) -> None:
                 ]
                 for evaluator in facts.evaluators
             },
-            "problems": jsonio.Lazy(tree_layout.finding(facts, item) for item in facts.problems),
-            "insights": jsonio.Lazy(tree_layout.finding(facts, item) for item in facts.insights),
+            "problems": jsonio.Lazy(descriptions.finding(facts, item) for item in facts.problems),
+            "insights": jsonio.Lazy(descriptions.finding(facts, item) for item in facts.insights),
             "unscored": [
                 {
                     "evaluator": evaluator.key,
@@ -160,7 +160,7 @@ def _aggregate(facts: Facts, item: Aggregate) -> dict[str, Any]:
 
 def _evaluator(evaluator: EvaluatorView) -> dict[str, Any]:
     return {
-        **tree_layout.descriptor(evaluator),
+        **descriptions.descriptor(evaluator),
         "folder": evaluator.folder,
         "reused": evaluator.reused,
         "computed": evaluator.computed,

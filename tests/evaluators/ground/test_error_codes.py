@@ -25,7 +25,7 @@ def product() -> dict[Path, ast.Module]:
     """Parse the product; not when this module is imported, since every worker collects it."""
     return {
         path: ast.parse(path.read_text(encoding="utf-8"))
-        for room in ("evaluators", "tasks", "flows", "deployments")
+        for room in ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
         for path in sorted((ROOT / room).rglob("*.py"))
     }
 

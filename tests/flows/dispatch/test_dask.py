@@ -16,13 +16,13 @@ from unittest.mock import Mock
 import pytest
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.dispatch import dask_chunks, dask_cluster
-from leadline.flows.dispatch.dask_chunks import DaskChunks, DaskTimeouts
 from leadline.flows.dispatch.failures import NoWorkers, Stopped
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.settings import Judges
+from leadline.plugins.dask import dask_chunks, dask_cluster
+from leadline.plugins.dask.dask_chunks import DaskChunks, DaskTimeouts
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.store.store import Store

@@ -11,8 +11,8 @@ from prefect.events.schemas.events import ReceivedEvent, Resource
 
 from leadline.flows.judges import change_event
 from leadline.flows.judges.change_event import announce_change
-from leadline.flows.notify import happenings
-from leadline.flows.notify.notice import Kind
+from leadline.plugins.ops.notify import happenings
+from leadline.plugins.ops.notify.notice import Kind
 
 STANDING = {
     "key": "a1",

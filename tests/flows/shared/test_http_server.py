@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from leadline.flows.shared import http_server
-from leadline.flows.webhooks.webhook_payloads import ModelChoice
-from leadline.flows.webhooks.webhook_server import Webhook
+from leadline.plugins.webhooks.webhook_payloads import ModelChoice
+from leadline.plugins.webhooks.webhook_server import Webhook
 from tests.support.processes.service import eventually
 
 HALF = b"POST /mlflow HTTP/1.1\r\nHost: x\r\nX-a: "

@@ -13,8 +13,8 @@ import pytest
 
 import leadline
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.maintenance.garbage import drop_garbage
-from leadline.tasks.maintenance.retention import Retention
+from leadline.plugins.ops.maintenance.garbage import drop_garbage
+from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.publish.exports import frames
 
 EVIL: Any = "<script>alert(1)</script> $x^2$ \" onmouseover='x'"

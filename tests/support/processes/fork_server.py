@@ -43,7 +43,7 @@ IMPORTED: Final = (
     "leadline.cli.main", "leadline.flows.evaluate.run", "leadline.tasks.publish", "duckdb", "pandas", "pyarrow",
     "scipy.cluster.hierarchy", "scipy.stats", "sqlalchemy.ext.asyncio", "aiosqlite", "alembic", "fastapi", "uvicorn",
 )  # fmt: skip
-READ_SETTINGS: Final = ("leadline.flows.notify.watching",)
+READ_SETTINGS: Final = ("leadline.plugins.ops.notify.watching",)
 """Modules that have Prefect's client, which reads its settings when it is imported."""
 SET_UP_LOGGING: Final = (
     "leadline.flows.evaluate.flow", "leadline.flows.compare.flow", "prefect.cli", "prefect.flow_engine",

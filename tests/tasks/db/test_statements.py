@@ -19,7 +19,7 @@ FILES = sorted((ROOT / "tasks" / "db" / "sql").glob("*.sql"))
 def named() -> set[str]:
     """Return the names of statements in the code; ``*`` stands for what is filled in while it runs."""
     found = set()
-    for room in ("tasks", "flows"):
+    for room in ("tasks", "flows", "plugins", "leadline"):
         for path in (ROOT / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sql":

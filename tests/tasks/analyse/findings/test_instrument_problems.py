@@ -78,7 +78,9 @@ def test_no_table_gives_a_key_twice() -> None:
     """The linter compares keys that are literals or names, not members of enumerations."""
     root = Path(leadline.__file__).parents[1]
     twice = []
-    for path in [path for room in ("evaluators", "tasks", "flows") for path in (root / room).rglob("*.py")]:
+    for path in [
+        path for room in ("evaluators", "tasks", "flows", "plugins", "leadline") for path in (root / room).rglob("*.py")
+    ]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Dict):
                 keys = Counter(ast.unparse(key) for key in node.keys if key is not None)

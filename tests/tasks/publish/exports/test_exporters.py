@@ -119,15 +119,12 @@ def test_files_of_all_rows_are_written_for_small_runs_and_for_others_when_asked(
     row_scores = 10 * 3 * 6
     monkeypatch.setattr(run_results, "SMALL_RUN", row_scores)
     small = publish_sample(store, run)
-    assert {"scores.csv", "flips.csv"} | SHORT == {name for name in small if "/" not in name}
-    assert len({name.partition("/")[0] for name in small if "/" in name}) == 6
+    assert {"scores.csv", "flips.csv"} | SHORT == set(small)
     monkeypatch.setattr(run_results, "SMALL_RUN", row_scores - 1)
     large = publish_sample(store, run)
     assert set(large) == SHORT
     assert set(json.loads(large["report.json"])["files"]) == SHORT - {"report.json"}
     assert f"leadline export {run.id} --as sonar" in large["report.html"].decode()
-    run.update({"config": {"results": "sonar"}})
-    assert set(publish_sample(store, run)) == set(small)
 
 
 def test_what_was_left_out_is_exported_later_as_a_small_run_has_it_at_once(
@@ -139,20 +136,15 @@ def test_what_was_left_out_is_exported_later_as_a_small_run_has_it_at_once(
     publish_sample(store, run)
     run.update({"status": "completed"})
     command = ["export", run.id, "--store", str(store.root)]
-    tree = {name: content for name, content in small.items() if "/" in name}
-    assert leadline([*command, "--as", "sonar", "-o", str(tmp_path / "tree")]) == 0
-    assert contents(tmp_path / "tree") == tree
     for table in ("scores", "flips"):
         assert leadline([*command, "--table", table, "-o", str(tmp_path / "mine.csv")]) == 0
         assert (tmp_path / "mine.csv").read_bytes() == small[f"{table}.csv"]
     assert set(contents(run.results)) == SHORT, "an export elsewhere leaves the results as they are"
-    for form in ("sonar", "csv"):
-        assert leadline([*command, "--as", form]) == 0
+    assert leadline([*command, "--as", "csv"]) == 0
     added = contents(run.results)
-    assert {name: added[name] for name in small if name not in SHORT} == tree | {
+    assert {name: added[name] for name in set(small) - SHORT} == {
         name: small[name] for name in ("scores.csv", "flips.csv")
     }
-    assert set(added) == set(small)
     assert not list(run.path.glob(".results*"))
     assert leadline([*command, "--again"]) == 0
     assert set(contents(run.results)) == SHORT, "made anew as the run asked for them"

@@ -1,0 +1,50 @@
+"""Extensions by entry points: what other packages bring, and Leadline's own plug-ins, which a checkout may lack."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Final
+
+OWN: Final = "leadline.plugins."
+_PLUGINS: Final = Path(__file__).parents[2] / "plugins"
+
+
+@cache
+def _all() -> Any:
+    return entry_points()  # reads the metadata of all packages
+
+
+@cache
+def extensions(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group, without those of Leadline's own plug-ins that are not in this checkout.
+
+    Args:
+        group: For example ``leadline.commands``.
+    """
+    return tuple(entry for entry in _all().select(group=group) if not is_own(entry) or _source_of(entry).exists())
+
+
+def is_own(entry: EntryPoint) -> bool:
+    """Return whether an entry point is of one of Leadline's own plug-ins."""
+    return entry.value.startswith(OWN)
+
+
+def own_source(entry: EntryPoint) -> str:
+    """Return the source of the module that an entry point of an own plug-in names, without importing it."""
+    return _source_of(entry).read_text(encoding="utf-8")
+
+
+def loaded(group: str, name: str) -> Any:
+    """Return the object that an extension of a group brings, or ``None`` if there is none of that name.
+
+    Args:
+        name: Name of the entry point.
+    """
+    return next((entry.load() for entry in extensions(group) if entry.name == name), None)
+
+
+def _source_of(entry: EntryPoint) -> Path:
+    path = _PLUGINS.joinpath(*entry.module.removeprefix(OWN).split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -1,1 +1,0 @@
-"""The flow that keeps a store small, whole and copied."""

@@ -1,1 +1,0 @@
-"""Starting flows from outside: events, webhooks and alerts."""

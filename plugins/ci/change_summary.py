@@ -1,0 +1,104 @@
+"""The summary of a check for a pull request, as Markdown within the size that a forge takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leadline.evaluators.ground.text import count, nouns
+from leadline.plugins.ci.check_outcome import CheckOutcome, Verdict
+from leadline.plugins.ci.inert_markdown import block, code, sentence
+from leadline.tasks.ground.numbers import duration, figure, movement
+from leadline.tasks.ground.templating import render_of
+
+LARGEST: Final = 65_536
+"""Bytes of a summary: GitHub's limit of a comment, there of characters; GitLab takes more."""
+
+SYMBOLS: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "≈", "error": "✗"}
+_WORST: Final[tuple[Verdict, ...]] = ("error", "fail", "inconclusive", "pass")
+_ONE: Final[dict[Verdict, str]] = {
+    "pass": "the check passes",
+    "fail": "the check fails",
+    "inconclusive": "it cannot be told whether the check passes",
+    "error": "the check could not be made",
+}
+_SEVERAL: Final[dict[Verdict, str]] = {
+    "fail": "{n} of {all} checks fail",
+    "inconclusive": "of {n} of {all} checks it cannot be told whether they pass",
+    "error": "{n} of {all} checks could not be made",
+}
+_TOO_LONG: Final = "\n\nThe summary is longer than a comment may be, and was cut: {} has all of it.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Size of a summary: characters of a text, and how many there may be of each thing.
+
+    Attributes:
+        text: Characters of a question, an answer or a reason; 0 for no examples.
+        names: Cases that are named.
+        lines: Metrics and problems of each kind.
+    """
+
+    text: int
+    names: int
+    lines: int
+
+
+DETAILS: Final = (Detail(1200, 20, 12), Detail(500, 10, 8), Detail(160, 5, 5), Detail(0, 3, 3), Detail(0, 0, 0))
+"""From the fullest to the shortest; the first that fits is taken."""
+
+
+def summarise(
+    outcomes: Sequence[CheckOutcome], *, title: str, where: str, link: str = "", largest: int = LARGEST
+) -> str:
+    """Return the summary of all checks as Markdown.
+
+    Args:
+        title: The heading.
+        where: Where all results are, for the reader: "the job's artifacts".
+        link: Address of the job's page, or "".
+        largest: Bytes that it may have.
+    """
+    for detail in DETAILS:
+        text = render_of(
+            "leadline.plugins.ci",
+            "summary.md",
+            outcomes=outcomes,
+            headline=headline(outcomes),
+            symbol=SYMBOLS[worst(outcomes)],
+            title=title,
+            where=where,
+            link=link,
+            detail=detail,
+            sentence=sentence,
+            code=code,
+            block=block,
+            symbols=SYMBOLS,
+            verdicts=_ONE,
+            movement=movement,
+            figure=figure,
+            count=count,
+            nouns=nouns,
+            duration=duration,
+        ).strip()
+        if len(text.encode()) <= largest:
+            return f"{text}\n"
+    end = _TOO_LONG.format(where)
+    return text.encode()[: largest - len(end.encode())].decode(errors="ignore").rpartition("\n\n")[0] + end
+
+
+def worst(outcomes: Sequence[CheckOutcome]) -> Verdict:
+    """Return the worst verdict; ``pass`` without checks."""
+    found = {outcome.verdict for outcome in outcomes}
+    return next((verdict for verdict in _WORST if verdict in found), "pass")
+
+
+def headline(outcomes: Sequence[CheckOutcome]) -> str:
+    """Return all verdicts in one line: "the check fails", "2 of 3 checks fail"."""
+    if len(outcomes) == 1:
+        return _ONE[outcomes[0].verdict]
+    numbers = {verdict: sum(outcome.verdict == verdict for outcome in outcomes) for verdict in _SEVERAL}
+    parts = [_SEVERAL[verdict].format(n=n, all=len(outcomes)) for verdict, n in numbers.items() if n]
+    return "; ".join(parts) or f"all {len(outcomes):,} checks pass"

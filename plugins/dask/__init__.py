@@ -1,0 +1,1 @@
+"""Chunks scored on a Dask cluster."""

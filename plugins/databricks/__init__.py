@@ -1,0 +1,1 @@
+"""A run's scores as the tables of Databricks' agent evaluation."""

@@ -1,0 +1,1 @@
+"""Operations: notifications, telemetry, traces, and maintenance of stores."""

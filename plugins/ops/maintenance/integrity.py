@@ -1,0 +1,286 @@
+"""Checking a store: every file against its digest or its checksums, and the ledger against itself.
+
+Segments carry their digests, datasets have them in their manifests, and results in a list beside them; labels and their
+certificates are named by them. What an earlier
+version wrote has none: it is read to its end, which finds what cannot be read. Databases have checksums of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.plugins.ops.maintenance.contents import Contents, alone
+from leadline.tasks.db.connection import connect, literal
+from leadline.tasks.judges.labels.certificates import is_as_written
+from leadline.tasks.judges.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
+from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.store.digests import file_digest, is_sealed, seal_fault
+from leadline.tasks.store.store import DIGESTS, DROPPED, MANIFEST, Store
+
+AGAIN: Final = "Evaluate its dataset again: no score that the store has is computed twice."
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something in a store that is not as it was written.
+
+    Attributes:
+        name: The file below the store's root, or the ledger.
+        fault: What is wrong with it.
+        advice: What to do.
+        mendable: Whether setting the file aside mends the store.
+        mended: Whether that was done.
+    """
+
+    name: str
+    fault: str
+    advice: str
+    mendable: bool = False
+    mended: bool = False
+
+
+@dataclass(slots=True)
+class Checked:
+    """Numbers of what was looked at.
+
+    Attributes:
+        without_digest: Those that an earlier version wrote, without a digest.
+        lost_calls: Calls of the ledger whose process was gone before the reply came; no damage.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    without_digest: int = 0
+    lost_calls: int = 0
+
+
+def check_store(store: Store, checked: Checked, *, repair: bool = False) -> Iterator[Damage]:
+    """Check a store and yield what is damaged.
+
+    Args:
+        checked: Is told what was looked at.
+        repair: Set damaged segments and datasets aside: what they held is computed or loaded again.
+    """
+    with ExitStack() as held:
+        if repair:
+            held.enter_context(alone(store))
+        contents = Contents(store)
+        for damage in _found(contents, checked):
+            if repair and damage.mendable:
+                contents.set_aside(damage.name)
+                yield replace(damage, mended=True)
+            else:
+                yield damage
+
+
+def _found(contents: Contents, checked: Checked) -> Iterator[Damage]:
+    for folder, what in (("scores", "scores are computed"), ("vectors", "embeddings are computed")):
+        advice = f"Set it aside with --repair: its {what} again when they are needed."
+        for name, listed in contents.files(folder).items():
+            checked.files += 1
+            checked.bytes += listed.size
+            is_segment = name.endswith(".parquet")
+            fault = _segment_fault(contents, name, checked) if is_segment else _json_fault(contents, name)
+            if fault:
+                yield Damage(name, fault, advice, mendable=True)
+    for name, listed in contents.files("judges").items():
+        checked.files += 1
+        checked.bytes += listed.size
+        if fault := _json_fault(contents, name):
+            yield Damage(name, fault, "Restore it from a backup, or delete the judge's folder and enrol it again.")
+    yield from _labels(contents, checked)
+    yield from _datasets(contents, checked)
+    yield from _runs(contents, checked)
+    yield from _ledger(contents.store, checked)
+
+
+def _segment_fault(contents: Contents, name: str, checked: Checked) -> str:
+    """Return what is wrong with a segment, ``""`` if nothing is."""
+    try:
+        with contents.opened(name) as path:
+            if is_sealed(path):
+                return seal_fault(path)
+            checked.without_digest += 1
+            read_through(path)
+    except FileNotFoundError:  # merged or dropped meanwhile
+        return ""
+    except Exception as error:  # whatever a damaged file makes of its reader
+        return _reason(error)
+    return ""
+
+
+def read_through(path: Path) -> None:
+    """Read a Parquet file to its end, with the checksums that it has."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, page_checksum_verification=True, memory_map=False) as file:
+        for group in range(file.num_row_groups):
+            file.read_row_group(group)
+
+
+def _json_fault(contents: Contents, name: str) -> str:
+    """Return what is wrong with a JSON file, ``""`` if nothing is or it is none."""
+    if not name.endswith(".json"):
+        return ""
+    try:
+        with contents.opened(name) as path:
+            json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        return _reason(error)
+    return ""
+
+
+def _labels(contents: Contents, checked: Checked) -> Iterator[Damage]:
+    for name, listed in contents.files("labels").items():
+        checked.files += 1
+        checked.bytes += listed.size
+        file = PurePosixPath(name)
+        if file.parent.name == "certificates":
+            fault = _said_fault(contents, name, is_as_written)
+            advice, mendable = "Set it aside with --repair: it is earned again.", True
+        elif file.parent.name == "samples":
+            fault = _said_fault(contents, name, lambda path, _: bool(read_sample(path)))
+            advice, mendable = SAMPLE_ADVICE, False
+        else:
+            fault, advice, mendable = _said_fault(contents, name, has_its_labels), LABELS_ADVICE, False
+        if fault:
+            yield Damage(name, fault, advice, mendable)
+
+
+def _said_fault(contents: Contents, name: str, holds: Callable[[Path, str], bool]) -> str:
+    """Return what is wrong with a file of labels, ``""`` if nothing is."""
+    try:
+        with contents.opened(name) as path:
+            return "" if holds(path, PurePosixPath(name).stem) else "it does not say what was written"
+    except FileNotFoundError:
+        return ""
+    except Exception as error:  # whatever a damaged file makes of its reader
+        return _reason(error)
+
+
+def _datasets(contents: Contents, checked: Checked) -> Iterator[Damage]:
+    advice = "Set it aside with --repair, and evaluate the dataset's file again: it is loaded anew."
+    for dataset in contents.folders("datasets"):
+        folder = f"datasets/{dataset}"
+        files = contents.files(folder)
+        checked.files += len(files)
+        checked.bytes += sum(listed.size for listed in files.values())
+        digests, fault = _manifest_of(contents, folder)
+        missing = [file for file in digests if f"{folder}/{file}" not in files]
+        fault = fault or (f"{missing[0]} is missing" if missing else "")
+        for name in files:
+            file = name.removeprefix(f"{folder}/")
+            if not fault and name.endswith(".parquet"):
+                checked.without_digest += file not in digests
+                found = _file_fault(contents, name, digests.get(file))
+                fault = f"{file}: {found}" if found else ""
+        if fault and contents.files(folder):  # else it was dropped meanwhile
+            yield Damage(folder, fault, advice, mendable=True)
+
+
+def _manifest_of(contents: Contents, folder: str) -> tuple[dict[str, str], str]:
+    """Return the digests of a dataset's files, as far as its manifest has them, and what is wrong with that."""
+    try:
+        with contents.opened(f"{folder}/{MANIFEST}") as path:
+            return dict(json.loads(path.read_text(encoding="utf-8")).get("sha256", {})), ""
+    except FileNotFoundError:
+        return {}, f"{MANIFEST} is missing"
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        return {}, f"{MANIFEST}: {_reason(error)}"
+
+
+def _file_fault(contents: Contents, name: str, digest: str | None) -> str:
+    try:
+        with contents.opened(name) as path:
+            if digest is None:
+                read_through(path)
+            elif file_digest(path) != digest:
+                return "its bytes are not those that were written"
+    except FileNotFoundError:
+        return "it is missing"
+    except Exception as error:  # whatever a damaged file makes of its reader
+        return _reason(error)
+    return ""
+
+
+def _runs(contents: Contents, checked: Checked) -> Iterator[Damage]:
+    for run in contents.folders("runs"):
+        name = f"runs/{run}"
+        fault = _json_fault(contents, f"{name}/run.json")
+        if fault:
+            yield Damage(f"{name}/run.json", fault, "Delete the run's folder. " + AGAIN)
+            continue
+        record = _record_of(contents, name)
+        if record.get("status") != "completed" or record.get(DROPPED):
+            continue
+        files = contents.files(name)
+        checked.files += len(files)
+        checked.bytes += sum(listed.size for listed in files.values())
+        fault = _database_fault(contents, f"{name}/run.duckdb")
+        if fault and not _record_of(contents, name).get(DROPPED):
+            yield Damage(f"{name}/run.duckdb", fault, AGAIN)
+        for file, digest in _digests_of_results(contents, name).items():
+            fault = _file_fault(contents, f"{name}/{file}", digest)
+            if fault and not _record_of(contents, name).get(DROPPED):
+                yield Damage(f"{name}/{file}", fault, f"Make it again: leadline export {run} --again")
+
+
+def _record_of(contents: Contents, run: str) -> Mapping[str, Any]:
+    try:
+        with contents.opened(f"{run}/run.json") as path:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _digests_of_results(contents: Contents, run: str) -> dict[str, str]:
+    try:
+        with contents.opened(f"{run}/{DIGESTS}") as path:
+            lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:  # an earlier version made it
+        return {}
+    return {file: digest for digest, _, file in (line.partition("  ") for line in lines)}
+
+
+def _database_fault(contents: Contents, name: str) -> str:
+    """Return what is wrong with a run's database: all of its blocks are read, which have checksums."""
+    import duckdb
+
+    try:
+        with contents.opened(name) as path, connect(threads=1) as connection:
+            if not path.exists():
+                return "it is missing"
+            connection.execute(f"ATTACH {literal(path)} AS run (READ_ONLY)")
+            tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'run'").fetchall()
+            for (table,) in tables:
+                connection.execute(f'SELECT bit_xor(hash(t)) FROM run."{table}" AS t').fetchall()
+    except FileNotFoundError:
+        return "it is missing"
+    except duckdb.IOException as error:
+        return "" if "lock" in str(error).lower() else _reason(error)
+    except duckdb.Error as error:
+        return _reason(error)
+    return ""
+
+
+def _ledger(store: Store, checked: Checked) -> Iterator[Damage]:
+    advice = "Restore the ledger from a backup, or move it away: scores stay, and replies are paid for again."
+    try:
+        ledger = read_ledger(store)
+        for fault in ledger.faults():
+            yield Damage("ledger", fault, advice)
+        checked.lost_calls = len(ledger.lost())
+    except LeadlineError as error:
+        yield Damage("ledger", _reason(error), advice)
+
+
+def _reason(error: Exception) -> str:
+    return (" ".join(str(error).split()) or type(error).__name__)[:300]

@@ -1,0 +1,121 @@
+"""Recipients: ``[[notify]]`` of ``leadline.toml``, with addresses that only the environment knows.
+
+::
+
+    [[notify]]
+    name = "team"
+    url_env = "LEADLINE_NOTIFY_TEAM"      # holds an address in Apprise's form: slack://…, workflows://…, mailtos://…
+    on = ["fail", "crashed", "late"]      # all, unless it says so
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground.secret_values import remember_variable
+from leadline.evaluators.ground.settings_file import FILE, settings_document
+from leadline.plugins.ops.notify.notice import Kind
+
+TABLE: Final = "notify"
+EVERYTHING: Final = tuple(kind for kind in Kind if kind is not Kind.TEST)
+
+
+class RecipientTable(BaseModel):
+    """A table ``[[notify]]``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$", description="Its name, for messages about it.")
+    url_env: str = Field(pattern=r"^[A-Za-z_][0-9A-Za-z_]*$", description="Environment variable with the address.")
+    on: tuple[Kind, ...] = Field(EVERYTHING, min_length=1, description="What is told.")
+
+    @field_validator("url_env")
+    @classmethod
+    def _remember_variable(cls, value: str) -> str:
+        remember_variable(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Somebody who is told.
+
+    Attributes:
+        url: Its address in Apprise's form, a secret.
+        kinds: What it is told of.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    kinds: frozenset[Kind] = frozenset(EVERYTHING)
+
+
+def read_tables(file: Path | None = None) -> tuple[RecipientTable, ...]:
+    """Read the tables ``[[notify]]`` of a configuration file, by default of the one that is here, if there is one.
+
+    Raises:
+        UsageError: The file is broken.
+    """
+    document, path = settings_document(file), file or FILE
+    tables = document.get(TABLE, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(
+            f"{path}: recipients are tables.",
+            hint='Write: [[notify]] and name = "…", url_env = "…" below.',
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    found = []
+    for number, table in enumerate(tables, 1):
+        where = f"{path}, [[notify]] {number}"
+        if "url" in table:
+            raise UsageError(
+                f"{where}: an address does not belong into a file, since it holds a key.",
+                hint="Put it into an environment variable, and name that with url_env.",
+                code=ErrorCode.CONFIG_SECRET,
+            )
+        try:
+            found.append(RecipientTable.model_validate(table))
+        except ValidationError as error:
+            raise UsageError(
+                f"{where}: {first_refusal(error, RecipientTable)}.", code=ErrorCode.CONFIG_CONTENT
+            ) from None
+    twice = {one.name for one in found if sum(other.name == one.name for other in found) > 1}
+    if twice:
+        raise UsageError(
+            f"{path}: {len(twice)} names of [[notify]] stand there twice, the first: {min(twice)}.",
+            hint="Give each recipient a name of its own.",
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    return tuple(found)
+
+
+def find_recipients(file: Path | None = None, environment: Mapping[str, str] = os.environ) -> tuple[Recipient, ...]:
+    """Return the recipients of a file with their addresses.
+
+    Args:
+        file: The configuration file; by default the one that is here, if there is one.
+        environment: The environment's variables.
+
+    Raises:
+        UsageError: The file is broken, a variable is not set, or what it holds is no address.
+    """
+    found = []
+    for table in read_tables(file):
+        url = environment.get(table.url_env, "").strip()
+        if not url:
+            raise UsageError(
+                f"{file or FILE}, [[notify]] {table.name}: the environment variable {table.url_env} is not set.",
+                hint="It holds an address in Apprise's form, such as slack://… or mailtos://….",
+                code=ErrorCode.CONFIG_VARIABLE,
+            )
+        found.append(Recipient(table.name, url, frozenset(table.on)))
+    return tuple(found)

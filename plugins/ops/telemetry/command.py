@@ -1,0 +1,41 @@
+"""``leadline metrics``: figures of store, ledger and Prefect's API for a Prometheus server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leadline.flows.command.session import Session, say, session_options
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8485, show_default=True, help="Port to listen on.")
+@click.option("--every", type=click.FloatRange(1), default=15, show_default=True, help="Seconds between two readings.")
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="File with budgets.")
+@click.option("--once", is_flag=True, help="Print the metrics and end.")
+@session_options
+@click.pass_obj
+def metrics(session: Session, host: str, port: int, every: float, config: Path | None, once: bool) -> None:
+    """Serve metrics of the store and its calls for Prometheus.
+
+    One exporter serves a store with all its runs and workers: what these do is in the store, the ledger and Prefect's
+    API, whose address comes from PREFECT_API_URL.
+    """
+    from leadline.flows.prefect.prefect_settings import configured_api
+    from leadline.flows.shared.http_server import listener, serve
+    from leadline.flows.shared.json_lines import log_to_stderr
+    from leadline.plugins.ops.telemetry.exporter import Exporter, app_of, require_client
+
+    require_client()
+    log_to_stderr("leadline.metrics")
+    store = session.open_store()
+    exporter = Exporter(store, configured_api(), config, every)
+    if once:
+        click.echo(exporter.text().decode(), nl=False)
+        return
+    exporter.figures()  # what has ended by now is not counted
+    say(f"Metrics of {store.location} at http://{host}:{port}/metrics")
+    with listener(host, port) as listening:
+        serve(app_of(exporter), listening)

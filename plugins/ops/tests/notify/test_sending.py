@@ -1,0 +1,112 @@
+"""Messages to real receivers, HTTP and SMTP, and what is said where one does not take them."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from pathlib import Path
+
+import pytest
+
+from leadline.plugins.ops.notify import sending
+from leadline.plugins.ops.notify.happenings import _web
+from leadline.plugins.ops.notify.notice import Kind, Notice, plain
+from leadline.plugins.ops.notify.recipients import Recipient
+from leadline.plugins.ops.notify.sending import send
+from tests.support.command import run
+from tests.support.processes.receivers import http_receiver, smtp_receiver
+
+LINK = "https://leadline.example.org/reports/runs/20260101-a/report.html"
+NOTICE = Notice("k", Kind.FAIL, "nightly", ("1 problem of high severity.", "- beta: 1 of 54 leaks <b>"), LINK)
+
+
+def test_a_webhook_gets_the_verdicts_sentences_and_a_link() -> None:
+    with http_receiver() as got:
+        assert send(Recipient("team", f"json://127.0.0.1:{got.port}/a-secret-path"), NOTICE) == ""
+    [message] = got.messages
+    assert message["title"] == "nightly fails its gate"
+    assert message["message"].splitlines() == ["1 problem of high severity.", "- beta: 1 of 54 leaks <b>", LINK]
+
+
+def test_names_from_outside_call_nobody_and_hide_no_address_in_a_chat() -> None:
+    named = (
+        "<!channel> <!subteam^S1> <@U1> <@&1> <#C1> @here @ada [report](https://evil.example) <https://evil.example|ok>"
+    )
+    with http_receiver() as got:
+        assert send(Recipient("chat", f"mmost://127.0.0.1:{got.port}/abcdefghijklmnopqrstuvwxyz"), _named(named)) == ""
+    [message] = got.messages
+    for part in ("<!", "<@", "<#", "@here", "@ada", "](", "<https"):
+        assert part not in message["text"], part
+    assert "a < b, ada@example.org, row[0]" in plain("a < b, ada@example.org, row[0]")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://x.example/<!here>", "https://x.example/a b", "javascript:alert(1)", 5, None]
+)
+def test_an_events_link_is_an_address_and_nothing_more(address: object) -> None:
+    assert _web(address) == ""
+    assert _web(LINK) == LINK
+
+
+def _named(text: str) -> Notice:
+    return Notice("k", Kind.FAIL, text, (text,), LINK)
+
+
+def test_a_mail_has_the_verdict_as_its_subject() -> None:
+    with smtp_receiver() as got:
+        url = f"mailto://127.0.0.1:{got.port}/ada@example.org?from=leadline@example.org&mode=insecure"
+        assert send(Recipient("mail", url), NOTICE) == ""
+    [mail] = [email.message_from_string(text, policy=email.policy.default) for text in got.messages]
+    assert "nightly fails its gate" in mail["Subject"]
+    assert "ada@example.org" in mail["To"]
+    text = mail.get_body(("plain", "html"))
+    assert text is not None
+    assert text.get_content().splitlines()[:3] == ["1 problem of high severity.", "- beta: 1 of 54 leaks <b>", LINK]
+
+
+def test_a_refusal_is_said_without_any_part_of_the_address() -> None:
+    with http_receiver() as got:
+        got.status = 403
+        refused = send(Recipient("team", f"json://user:pa55word@127.0.0.1:{got.port}/a-secret-path"), NOTICE)
+    assert "403" in refused
+    for part in ("pa55word", "secret", str(got.port), "user"):
+        assert part not in refused
+    nobody = send(Recipient("team", f"json://127.0.0.1:{got.port}/a-secret-path"), NOTICE)
+    assert nobody
+    assert "secret" not in nobody
+
+
+def test_a_service_that_never_answers_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    ended = threading.Event()
+    monkeypatch.setattr(sending, "DEADLINE_S", 0.1)
+    monkeypatch.setattr(sending, "_send", lambda *_: str(ended.wait(20)))
+    assert send(Recipient("team", "json://127.0.0.1"), NOTICE).startswith("No answer")
+    ended.set()
+
+
+def test_the_command_tests_every_recipient_and_shows_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tables = [f'[[notify]]\nname = "{name}"\nurl_env = "URL_{name}"\n' for name in ("good", "bad")]
+    Path("leadline.toml").write_text("".join(tables))
+    with http_receiver() as got:
+        monkeypatch.setenv("URL_good", f"json://127.0.0.1:{got.port}/a-secret-path")
+        monkeypatch.setenv("URL_bad", "json://127.0.0.1:9/another-secret-path")
+        assert run(["notify", "test", "good"]) == 0
+        assert run(["notify", "test"]) == 3
+        assert run(["notify", "test", "none"]) == 2
+    assert [message["title"] for message in got.messages] == ["Leadline can reach good"] * 2
+    said = "".join(capsys.readouterr())
+    assert "secret" not in said
+    assert "LL-NOTIFY-01" in said
+
+
+def test_nobody_to_notify_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["notify", "test"]) == run(["notify", "watch"]) == 2
+    assert "[[notify]]" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""``leadline ui``: the runs of a store and their reports, in a browser."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Final
+from urllib.parse import urlsplit
+
+import click
+
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.secret_values import remember_variable
+from leadline.flows.command.session import Session, say, session_options
+
+PORT: Final = 8585
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on.  [default: 8585, or a free one]")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--token-env",
+    default="LEADLINE_UI_TOKEN",
+    show_default=True,
+    metavar="NAME",
+    help="Environment variable with the token; without one it is drawn.",
+)
+@session_options
+@click.pass_obj
+def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
+    """Show the store's runs and their reports in a browser.
+
+    The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
+    """
+    from leadline.flows.prefect.report_links import ui_address
+    from leadline.flows.shared.access_token import SHORTEST
+    from leadline.flows.shared.http_server import listener, serve
+    from leadline.flows.shared.json_lines import log_to_stderr
+    from leadline.plugins.ui.web_app import Pages, protected
+
+    remember_variable(token_env)
+    log_to_stderr("leadline.ui")
+    given = os.environ.get(token_env, "")
+    if given and len(given) < SHORTEST:
+        raise UsageError(
+            f"{token_env} must hold a token of at least {SHORTEST} characters.",
+            hint="Draw one: openssl rand -hex 24",
+            code=ErrorCode.CONFIG_VARIABLE,
+        )
+    store = session.open_store()
+    public = ui_address()
+    pages = Pages(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), urlsplit(public).path)
+    with listener(host, *((PORT, 0) if port is None else (port,))) as listening:
+        number = listening.getsockname()[1]
+        token = given or secrets.token_urlsafe(24)
+        app = protected(pages, token, cookie=f"leadline-ui-{number}", secure=public.startswith("https://"))
+        shown = f"[{host}]" if ":" in host else host
+        click.echo(f"http://{shown}:{number}/?token={f'${token_env}' if given else token}")
+        say(f"Runs of {store.location}. Ctrl-C ends it.")
+        try:
+            serve(app, listening)
+        except KeyboardInterrupt:  # uvicorn has ended its connections, and passes the signal on
+            say("Ended.")

@@ -1,0 +1,142 @@
+"""``leadline ui`` as a process: its address, its token, its end; and what a browser makes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from leadline.tasks.store.store import Store
+from tests.support.processes.browser import browse
+from tests.support.stores.runs import make_run
+
+DEADLINE_S = 60.0
+
+
+@contextmanager
+def running(store: Path, *options: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the command; yields the address that it prints, and the process."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LEADLINE_")} | variables
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leadline.cli.main", "ui", "--store", str(store), *options],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.kill()
+        process.communicate(timeout=DEADLINE_S)
+
+
+def get(url: str, cookies: Mapping[str, str] | None = None) -> httpx.Response:
+    """Ask as soon as the server answers."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        with suppress(httpx.TransportError):
+            return httpx.get(url, cookies=dict(cookies or {}), trust_env=False, timeout=30)
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    made = Store.open(tmp_path / "store")
+    results = make_run(made, "20260101-a").results
+    results.mkdir()
+    (results / "report.html").write_text("<h1>The report</h1>")
+    return made.root
+
+
+@pytest.mark.slow
+def test_it_prints_an_address_that_opens_the_list_and_ends_by_ctrl_c(store: Path) -> None:
+    with running(store) as (address, process):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
+        answer = get(address)
+        assert answer.status_code == 303
+        assert "20260101-a" in get(address.partition("?")[0], answer.cookies).text
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=DEADLINE_S)[1]
+        assert process.returncode == 0, said
+        assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_a_given_token_is_not_printed_and_a_taken_port_is_said(store: Path) -> None:
+    token = "a-secret-of-the-service"
+    with running(store, LEADLINE_UI_TOKEN=token) as (address, process):
+        assert address.endswith("?token=$LEADLINE_UI_TOKEN")
+        bare = address.partition("?")[0]
+        assert get(f"{bare}?token={token}").status_code == 303
+        with running(store, "--port", bare.rpartition(":")[2].strip("/")) as (_, second):
+            said = second.communicate(timeout=DEADLINE_S)[1]
+            assert (second.returncode, "LL-SERVER-04" in said) == (3, True), said
+        process.send_signal(signal.SIGINT)
+        assert token not in process.communicate(timeout=DEADLINE_S)[1]
+
+
+def test_a_short_token_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.support.command import run
+
+    monkeypatch.setenv("LEADLINE_UI_TOKEN", "short")
+    assert run(["ui", "--store", str(tmp_path / "store")]) == 2
+    assert "at least 12 characters" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_half_sent_requests_keep_nobody_out(store: Path) -> None:
+    with running(store, LEADLINE_UI_TOKEN="a-secret-of-the-service") as (address, _):
+        port = int(address.partition("/?")[0].rpartition(":")[2])
+        get(f"http://127.0.0.1:{port}/health")
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+        for connection in held:
+            with suppress(OSError):
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-a: ")
+        try:
+            assert get(f"http://127.0.0.1:{port}/health").status_code == 200
+        finally:
+            for connection in held:
+                connection.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1300, 420])
+def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path, width: int) -> None:
+    """A real report, whose script runs although its page is in an origin of its own."""
+    from leadline import evaluate
+
+    sample = Path(__file__).parents[3] / "examples" / "harbour.json"
+    result = evaluate(sample, evaluators=["bleu", "pii_leakage"], store=str(tmp_path / "store"))
+    with running(tmp_path / "store") as (address, _), browse() as page:
+        get(address)
+        page.resize(width, 900)
+        page.send("Page.navigate", url=address)
+        page.wait(
+            "document.readyState === 'complete' && document.querySelector('.runs .name')"
+        )  # with its style sheets
+        assert page.js("location.search") == ""
+        assert "Fails" in page.text(".runs")
+        assert page.js("document.documentElement.scrollWidth") <= width
+        page.press(".runs .name")
+        page.wait("document.readyState === 'complete' && document.querySelector('.files')")
+        assert page.js("document.documentElement.scrollWidth") <= width
+        page.press(".files a")
+        page.wait("document.body && document.body.dataset.ready === 'true'")
+        assert page.js("window.origin") == "null"
+        assert result.run in page.text("header")
+        page.press("#theme")
+        page.wait("document.documentElement.dataset.theme")
+        assert page.complaints == []
+        assert {url.split("/")[2] for url in page.requests if url.startswith("http")} == {address.split("/")[2]}

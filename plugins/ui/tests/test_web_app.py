@@ -1,0 +1,320 @@
+"""The reading page: what it lists, whom it lets in, and what it never serves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.plugins.ui.web_app import PAGE, Pages, protected
+from leadline.tasks.runs import run_index
+from leadline.tasks.store.store import Run, Store
+from tests.support.stores.runs import make_run
+from tests.support.stores.s3 import S3
+
+TOKEN = "a token for the page"
+HOSTILE = '<script>alert(1)</script>"\x1b[31m'
+
+
+def client(store: Store, *, token: str = TOKEN, prefect: str = "") -> TestClient:
+    return TestClient(protected(Pages(store, prefect), token), follow_redirects=False)
+
+
+def reader(store: Store, *, prefect: str = "") -> TestClient:
+    """Return a client that has been let in."""
+    web = client(store, prefect=prefect)
+    assert web.get("/", params={"token": TOKEN}).status_code == 303
+    return web
+
+
+def published(store: Store, run_id: str, **record: object) -> Path:
+    """Make a run with a report."""
+    results = make_run(store, run_id, record=record).results
+    results.mkdir()
+    (results / "report.html").write_text("<h1>The report</h1>")
+    (results / "problems.csv").write_text("severity\nhigh\n")
+    return results
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store")
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'class="name" href="/runs/([^"]+)"', page)
+
+
+def test_runs_are_listed_newest_first_with_their_verdict_in_words(store: Store) -> None:
+    published(store, "20260101-a", tags={"production": "2026-01-01"})
+    published(store, "20260102-b", gate="pass", gate_reason="No problem of high severity.")
+    make_run(store, "20260103-c", record={"status": "failed", "gate": None, "error": "No room."})
+    page = reader(store).get("/").text
+    assert names(page) == ["20260103-c", "20260102-b", "20260101-a"]
+    for shown in ("✗ Fails", "✓ Passes", "Failed", "No room.", "1 problem of high severity.", "production", "1.5 s",
+                  "<bdi>alpha</bdi>, <bdi>beta</bdi>", "66.7 % measured"):  # fmt: skip
+        assert shown in page
+    assert page.count(">Report</a>") == 2
+
+
+def test_a_search_finds_by_name_dataset_model_and_tag_and_filters_add_up(store: Store) -> None:
+    make_run(store, "20260101-a", record={"name": "nightly", "models": ["gamma"], "tags": {"production": "x"}})
+    make_run(store, "20260102-b", record={"name": "Weekly", "gate": "pass", "dataset_name": "other"})
+    web = reader(store)
+    found = {asked: names(web.get(f"/?{asked}").text) for asked in (
+        "q=WEEK", "q=gamma+night", "q=production", "q=nothing", "verdict=pass", "verdict=fail", "dataset=other",
+        "dataset=other&verdict=fail",
+    )}  # fmt: skip
+    a, b = ["20260101-a"], ["20260102-b"]
+    assert list(found.values()) == [b, a, a, [], b, a, b, []]
+
+
+def test_thousands_of_runs_come_a_page_at_a_time(store: Store) -> None:
+    record = make_run(store, "20260101-0000").path / "run.json"
+    for number in range(1, 2 * PAGE + 1):
+        folder = store.run(f"20260101-{number:04}").path
+        folder.mkdir()
+        (folder / "run.json").write_bytes(record.read_bytes())
+    web = reader(store)
+    first, last = web.get("/").text, web.get("/?page=99").text
+    assert (len(names(first)), names(last)) == (PAGE, ["20260101-0000"])
+    assert "Older" in first
+    assert "Newer" not in first
+    assert "Older" not in last
+    assert names(web.get("/?page=-1").text) == names(web.get("/?page=x").text) == names(first)
+
+
+def test_a_record_that_changes_is_read_again_and_one_that_ended_only_then(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_index, "FRESH_S", -1.0)
+    run = make_run(store, "20260101-a", record={"status": "running"})
+    index = run_index.RunIndex(store)
+    assert [line.status for line in index.lines()] == ["running"]
+    run.update({"status": "completed", "name": "another name"})
+    assert [(line.status, line.name) for line in index.lines()] == [("completed", "another name")]
+    reads: list[str] = []
+    made = run_index.line_of
+
+    def noted(run: Run, record: Mapping[str, Any]) -> run_index.RunLine:
+        reads.append(run.id)
+        return made(run, record)
+
+    monkeypatch.setattr(run_index, "line_of", noted)
+    assert len(index.lines()) == 1
+    assert reads == []
+    (run.path / "run.json").write_text("[broken")
+    assert index.lines() == []
+
+
+def test_a_run_has_a_page_with_what_there_is_to_read(store: Store) -> None:
+    published(store, "20260101-a", flow_run="f00d")
+    page = reader(store, prefect="http://prefect:4200").get("/runs/20260101-a").text
+    assert '<div class="big">Fails</div>' in page
+    assert re.findall(r'href="(/runs/20260101-a/[^"]+)"', page) == [
+        "/runs/20260101-a/report.html", "/runs/20260101-a/problems.csv",
+    ]  # fmt: skip
+    assert 'href="http://prefect:4200/runs/flow-run/f00d"' in page
+
+
+def test_a_report_is_served_in_an_origin_of_its_own_and_tables_are_saved(store: Store) -> None:
+    published(store, "20260101-a")
+    web = reader(store)
+    report = web.get("/runs/20260101-a/report.html")
+    assert report.text == "<h1>The report</h1>"
+    policy = report.headers["content-security-policy"]
+    assert "sandbox" in policy
+    assert "allow-scripts" in policy
+    assert "allow-same-origin" not in policy
+    assert "default-src 'none'" in policy
+    table = web.get("/runs/20260101-a/problems.csv")
+    assert table.headers["content-disposition"].startswith("attachment")
+    assert "script-src" not in table.headers["content-security-policy"]
+    assert web.head("/runs/20260101-a/report.html").status_code == 200
+    assert web.get("/runs/20260101-a/report.html", headers={"Range": "bytes=0-3"}).text == "<h1>"
+    (store.root / "comparisons" / "c1").mkdir(parents=True)
+    (store.root / "comparisons" / "c1" / "report.html").write_text("compared")
+    assert web.get("/comparisons/c1/report.html").text == "compared"
+
+
+OUTSIDE = [
+    "/runs/20260101-a/../../../secret.txt", "/runs/20260101-a/..%2f..%2f..%2fsecret.txt", "/runs/..%2f..%2fsecret.txt",
+    "/runs/20260101-a/%2e%2e/run.json", "/runs/20260101-a/..%5crun.json", "/runs/20260101-a//etc/passwd",
+    "/runs/20260101-a/%2fetc%2fpasswd", "/runs/20260101-a/link.txt", "/runs/20260101-a/folder/secret.txt",
+    "/runs/20260101-a/.hidden", "/runs/20260101-a/folder", "/runs/20260101-a/", "/runs/20260101-a/report.html%00",
+    "/runs/./report.html", "/comparisons/../runs/20260101-a/run.json", "/comparisons/x/report.html",
+    "/datasets/x/manifest.json", "/runs", "/runs/", "/ledger.sqlite", "/templates/base.html",
+    "/runs/20260101-a/" + "a/" * 30, "/runs/" + "x" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nothing_is_served_but_files_of_results(store: Store, path: str) -> None:
+    results = published(store, "20260101-a")
+    (store.root.parent / "secret.txt").write_text("secret")
+    (store.root / "secret.txt").write_text("secret")
+    (results / "link.txt").symlink_to(store.root / "secret.txt")
+    (results / "folder").symlink_to(store.root)
+    (results / ".hidden").write_text("secret")
+    answer = reader(store).get(path)
+    assert answer.status_code in (307, 404)  # a slash at the end leads to the address without
+    assert "secret" not in answer.text
+
+
+def test_hostile_names_are_shown_as_text(store: Store) -> None:
+    published(store, "20260101-a", name=HOSTILE, models=[HOSTILE], gate_reason=HOSTILE, dataset_name=HOSTILE,
+              tags={HOSTILE: "x"}, changed=HOSTILE, flow_run='"><u>')  # fmt: skip
+    web = reader(store, prefect="http://prefect")
+    for path in ("/", "/runs/20260101-a", "/?" + urlencode({"q": HOSTILE, "dataset": HOSTILE})):
+        page = web.get(path).text
+        assert "<script" not in page
+        assert "\x1b" not in page
+        assert '"><u>' not in page
+
+
+def test_records_that_are_no_records_are_left_out(store: Store) -> None:
+    make_run(store, "20260101-a")
+    broken = [
+        "",
+        "[]",
+        "null",
+        '{"models": 3}',
+        '{"counts": {"scored": "x"}}',
+        '{"problems_by_fault": []}',
+        '{"tags": 7}',
+    ]
+    for number, text in enumerate(broken):
+        folder = store.run(f"broken-{number}").path
+        folder.mkdir()
+        (folder / "run.json").write_text(text)
+    assert "20260101-a" in names(reader(store).get("/").text)
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/20260101-a", "/runs/20260101-a/report.html", "/nothing"])
+@pytest.mark.parametrize("given", ["", "?token=", "?token=wrong", "?token=%C3%A9%ED%A0%80"])
+def test_nobody_reads_without_the_token(store: Store, path: str, given: str) -> None:
+    published(store, "20260101-a")
+    web = client(store)
+    for headers in ({}, {"Cookie": f"leadline-ui={TOKEN}"}, {"Authorization": "Bearer wrong"}):
+        answer = web.get(path + given, headers=headers)
+        assert answer.status_code == 401
+        assert "set-cookie" not in answer.headers
+        assert "20260101" not in answer.text
+        assert TOKEN not in answer.text
+
+
+def test_the_token_becomes_a_cookie_that_does_not_tell_it_and_leaves_the_address(store: Store) -> None:
+    published(store, "20260101-a")
+    web = client(store)
+    answer = web.get("/runs/20260101-a", params={"token": TOKEN, "q": "a b"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/runs/20260101-a?q=a+b")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert TOKEN not in cookie
+    assert "Secure" not in cookie
+    assert web.get("/runs/20260101-a").status_code == 200
+    assert (
+        client(store, token="another token of it").get("/", headers={"Cookie": cookie.split(";")[0]}).status_code == 401
+    )
+    assert client(store).get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    secure = TestClient(protected(Pages(store), TOKEN, secure=True), follow_redirects=False)
+    assert "Secure" in secure.get("/", params={"token": TOKEN}).headers["set-cookie"]
+
+
+def test_behind_a_proxy_every_way_leads_below_its_path(store: Store) -> None:
+    published(store, "20260101-a")
+    web = TestClient(protected(Pages(store, base="/reports"), TOKEN), follow_redirects=False)
+    refused = web.get("/runs/20260101-a")
+    entered = web.get("/runs/20260101-a", params={"token": TOKEN})
+    assert entered.headers["location"] == "/reports/runs/20260101-a"
+    assert "Path=/reports/" in entered.headers["set-cookie"]
+    web.cookies.set("leadline-ui", entered.headers["set-cookie"].partition("=")[2].partition(";")[0])
+    for page in (refused, web.get("/"), web.get("/runs/20260101-a"), web.get("/nothing")):
+        ways = re.findall(r'(?:href|action)="(/[^"]*)"', page.text)
+        assert ways
+        assert all(way.startswith("/reports/") for way in ways), ways
+
+
+def test_the_way_back_stays_on_the_page(store: Store) -> None:
+    answer = client(store).get(f"http://testserver//elsewhere.example/%5c?token={TOKEN}")
+    assert answer.headers["location"].startswith("/elsewhere.example")
+
+
+@pytest.mark.parametrize("host", ["x/health?", "x/style.css#", "x:80/health?a=", "[::1]/health?"])
+def test_the_header_host_opens_nothing(store: Store, host: str) -> None:
+    published(store, "20260101-a")
+    assert client(store).get("/runs/20260101-a", headers={"Host": host}).status_code == 401
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_nothing_can_be_changed(store: Store, method: str) -> None:
+    assert reader(store).request(method, "/").status_code == 405
+
+
+def test_every_answer_keeps_browsers_strict(store: Store) -> None:
+    published(store, "20260101-a")
+    web = reader(store)
+    for path in ("/", "/runs/20260101-a", "/runs/20260101-a/report.html", "/nothing", "/style.css", "/health"):
+        headers = web.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert "script-src" not in web.get("/").headers["content-security-policy"]
+    assert "<script" not in web.get("/").text
+
+
+def test_what_tells_nothing_is_open_to_all(store: Store) -> None:
+    web = client(store)
+    assert web.get("/health").json() == {"ok": True}
+    assert ".badge" in web.get("/style.css").text
+
+
+@pytest.fixture
+def in_bucket(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[S3, Store]:
+    """A run that another host has put into a bucket, and this host's store."""
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "other"))
+    store = Store.open(s3.url)
+    run = make_run(store, "20260101-a")
+    run.results.mkdir()
+    (run.results / "report.html").write_text("from the bucket")
+    store.share_results(run)
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "mine"))
+    return s3, Store.open(s3.url)
+
+
+def test_runs_and_reports_of_a_bucket_are_shown(in_bucket: tuple[S3, Store], monkeypatch: pytest.MonkeyPatch) -> None:
+    s3, store = in_bucket
+    monkeypatch.setattr(run_index, "FRESH_REMOTE_S", -1.0)
+    web = reader(store)
+    assert names(web.get("/").text) == ["20260101-a"]
+    assert "/runs/20260101-a/report.html" in web.get("/runs/20260101-a").text
+    assert web.get("/runs/20260101-a/report.html").text == "from the bucket"
+    assert web.get("/runs/20260101-a/none.html").status_code == 404
+    assert not (store.root / "runs" / "none").exists()
+    key = "a/store/runs/20260101-a/results/report.html"
+    s3.client().put_object(Bucket=s3.bucket, Key=key, Body=b"written anew")
+    assert web.get("/runs/20260101-a/report.html").text == "written anew"
+    left = s3.client().list_objects_v2(Bucket=s3.bucket, Prefix="a/store/runs/20260101-a/")["Contents"]
+    for found in left:
+        s3.client().delete_object(Bucket=s3.bucket, Key=found["Key"])
+    assert names(web.get("/").text) == []
+
+
+def test_a_bucket_that_does_not_answer_is_said_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leadline.evaluators.ground.errors import StoreError
+
+    web = reader(store)
+
+    def fail(self: object) -> None:
+        raise StoreError("s3://bucket with its secret is away.")
+
+    monkeypatch.setattr(run_index.RunIndex, "lines", fail)
+    answer = web.get("/")
+    assert (answer.status_code, "secret" in answer.text) == (503, False)

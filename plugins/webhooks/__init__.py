@@ -1,0 +1,1 @@
+"""Webhooks of model registries: they become events, which start flows."""
