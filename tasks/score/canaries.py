@@ -67,17 +67,13 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
     """
     loaded = load_dataset(store, file)
     if loaded.rows > MOST:
-        raise UsageError(
-            f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most.",
-            code=ErrorCode.JUDGE_CANARIES,
-        )
+        raise _refusal(f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most.")
     canaries = read_canaries(loaded.path, source=file)
     asked = {job.evaluator for job in jobs if job.lane == "judge"}
     if not any(asked & set(canary.expected) for canary in canaries):
-        raise UsageError(
+        raise _refusal(
             f"No canary of {file} has an expected score for a judge of this run.",
-            hint=f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
-            code=ErrorCode.JUDGE_CANARIES,
+            f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
         )
     return loaded.digest, canaries
 
@@ -105,11 +101,9 @@ def _expected(given: Any, where: str) -> dict[str, dict[str, tuple[float, float]
         try:
             given = json.loads(given)
         except ValueError:
-            raise UsageError(f"{where} is not JSON.", code=ErrorCode.JUDGE_CANARIES) from None
+            raise _refusal(f"{where} is not JSON.") from None
     if not isinstance(given, Mapping) or not given:
-        raise UsageError(
-            f"{where} must be an object.", hint='Write: {"EVALUATOR": [LOWEST, HIGHEST]}', code=ErrorCode.JUDGE_CANARIES
-        )
+        raise _refusal(f"{where} must be an object.", 'Write: {"EVALUATOR": [LOWEST, HIGHEST]}')
     out: dict[str, dict[str, tuple[float, float]]] = {}
     for key, value in given.items():
         evaluator, metric = _metric(str(key), where)
@@ -122,20 +116,12 @@ def _metric(key: str, where: str) -> tuple[str, str]:
     if find(key) or _NAMED.fullmatch(key):
         primary = [metric.key for metric in get(key).spec.metrics if metric.primary and not metric.dataset_level]
         if len(primary) != 1:
-            raise UsageError(
-                f"{where}: {key} has no one primary metric.",
-                hint="Write EVALUATOR.METRIC.",
-                code=ErrorCode.JUDGE_CANARIES,
-            )
+            raise _refusal(f"{where}: {key} has no one primary metric.", "Write EVALUATOR.METRIC.")
         return key, primary[0]
     evaluator, _, metric = key.rpartition(".")
     metrics = [one.key for one in get(evaluator or key).spec.metrics if not one.dataset_level]
     if metric not in metrics:
-        raise UsageError(
-            f"{where}: {evaluator} has no metric {metric!r}.",
-            hint=f"Its metrics: {', '.join(metrics)}.",
-            code=ErrorCode.JUDGE_CANARIES,
-        )
+        raise _refusal(f"{where}: {evaluator} has no metric {metric!r}.", f"Its metrics: {', '.join(metrics)}.")
     return evaluator, metric
 
 
@@ -143,8 +129,12 @@ def _interval(value: Any, where: str) -> tuple[float, float]:
     ends = value if isinstance(value, list | tuple) else [value, value]
     numbers = [end for end in ends if isinstance(end, bool | int | float) and math.isfinite(end)]
     if len(ends) != 2 or len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise UsageError(f"{where} must be a number, or [lowest, highest].", code=ErrorCode.JUDGE_CANARIES)
+        raise _refusal(f"{where} must be a number, or [lowest, highest].")
     return float(numbers[0]), float(numbers[1])
+
+
+def _refusal(message: str, hint: str = "") -> UsageError:
+    return UsageError(message, hint=hint, code=ErrorCode.JUDGE_CANARIES)
 
 
 def failed_by(canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext) -> dict[str, str]:

@@ -10,7 +10,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.ground.error_codes import ErrorCode
@@ -23,7 +23,7 @@ from leadline.tasks.ground.timeline import Span, microseconds, span
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, quarantined_judges, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
-from leadline.tasks.score.planned_rows import MOST_SPANS, score_planned
+from leadline.tasks.score.planned_rows import score_planned
 from leadline.tasks.score.rows import PlannedRows
 from leadline.tasks.score.worker_context import context_for
 from leadline.tasks.store.parquet_files import atomic_parquet
@@ -31,6 +31,9 @@ from leadline.tasks.store.segments import unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
 
 log = logging.getLogger("leadline.score")
+
+MOST_SPANS: Final = 64
+"""Spans that a chunk's result tells of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
         raise JudgeDown(f"{chunk.name}: the judge gave no verdict for some rows. {down}")
     seconds: defaultdict[str, float] = defaultdict(float)
     for one in work:
-        seconds[one.job.evaluator] += one.seconds
+        seconds[one.job.evaluator] += sum(each.seconds for each in one.spans)
     return ChunkResult(
         chunk.name,
         scored=sum(one.scored for one in work),

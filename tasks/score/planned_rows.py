@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Reason, RowField
+from leadline.evaluators.data.row import Reason, Row, RowField
 from leadline.tasks.ground.timeline import Span
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.guard import unscored
@@ -26,13 +27,11 @@ log = logging.getLogger("leadline.score")
 BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
 """Rows in memory at a time, for each lane."""
 
-MOST_SPANS: Final = 64
-"""Spans that are kept of an evaluator, and of a chunk."""
-
 KeepUnscored: TypeAlias = Callable[[int, Sequence[bytes], Sequence[StoredScore], int], None]
 """Takes the number of an evaluator, keys and scores of rows that are not complete, and their trial."""
 
 
+@dataclass
 class JobScores:
     """The scores that one evaluator gave planned rows in one trial.
 
@@ -41,44 +40,34 @@ class JobScores:
         scored: How many these are.
         unscored: How many rows have at least one metric that could not be measured.
         down: Message of the first row whose judge could not be reached.
-        spans: When it was at work, the first :data:`MOST_SPANS`.
-        seconds: The length of all of them.
+        spans: When it was at work.
     """
 
-    def __init__(self, job: EvaluatorJob, trial: int, segment: AtomicParquetWriter) -> None:
-        self.job = job
-        self.evaluator = job.build()
-        self.segment = segment
-        self.scored = self.unscored = 0
-        self.down = ""
-        self.spans: list[Span] = []
-        self.seconds = 0.0
-        self._trial = trial
-        self._place = (job.evaluator_id, trial)
+    job: EvaluatorJob
+    trial: int
+    evaluator: Evaluator
+    segment: AtomicParquetWriter
+    scored: int = 0
+    unscored: int = 0
+    down: str = ""
+    spans: list[Span] = field(default_factory=list)
 
-    def needing(self, batch: Sequence[NeededRow]) -> list[NeededRow]:
-        """Return the rows of a batch that it is to score."""
-        return [needed for needed in batch if self._place in needed.keys]
+    def needing(self, batch: Sequence[NeededRow]) -> tuple[list[bytes], list[Row]]:
+        """Return the rows of a batch that it is to score, after the keys of their scores."""
+        place = (self.job.evaluator_id, self.trial)
+        found = [(needed.keys[place], needed.row) for needed in batch if place in needed.keys]
+        return [key for key, _ in found], [row for _, row in found]
 
-    def ask(self, rows: Sequence[NeededRow]) -> Ask:
-        """Return what puts rows to the evaluator."""
-        return Ask(self.evaluator, [needed.row for needed in rows], self._trial)
-
-    def worked(self, stretch: Span) -> None:
-        """Note a stretch of work."""
-        self.seconds += stretch.seconds
-        if len(self.spans) < MOST_SPANS:
-            self.spans.append(stretch)
-
-    def keep(self, rows: Sequence[NeededRow], scores: Sequence[StoredScore], keep_unscored: KeepUnscored) -> None:
+    def keep(self, keys: Sequence[bytes], scores: Sequence[StoredScore], keep_unscored: KeepUnscored) -> None:
         """Add complete scores to the segment, and keep the others apart."""
-        keyed = [(needed.keys[self._place], score) for needed, score in zip(rows, scores, strict=True)]
-        if complete := [(key, score) for key, score in keyed if score.complete]:
-            keys, values = zip(*complete, strict=True)
-            self.segment.add(segment_rows(self.evaluator.row_metrics, keys, values, self._trial))
-        if broken := [(key, score) for key, score in keyed if not score.complete]:
-            keys, values = zip(*broken, strict=True)
-            keep_unscored(self.job.evaluator_id, keys, values, self._trial)
+        complete = [(key, score) for key, score in zip(keys, scores, strict=True) if score.complete]
+        if complete:
+            mine, values = zip(*complete, strict=True)
+            self.segment.add(segment_rows(self.evaluator.row_metrics, mine, values, self.trial))
+        broken = [(key, score) for key, score in zip(keys, scores, strict=True) if not score.complete]
+        if broken:
+            mine, values = zip(*broken, strict=True)
+            keep_unscored(self.job.evaluator_id, mine, values, self.trial)
             self.down = self.down or _judge_down(values)
         self.scored += len(complete)
         self.unscored += len(broken)
@@ -102,12 +91,12 @@ def score_planned(
     """
     with ExitStack() as opened:
         work = [
-            JobScores(job, trial, opened.enter_context(atomic_parquet(_segment(store, name, job, trial))))
+            JobScores(job, trial, job.build(), opened.enter_context(atomic_parquet(_segment(store, name, job, trial))))
             for job in jobs
             for trial in range(job.trials)
         ]
         for group in _groups(work, ctx):
-            fields = [field for field in RowField if any(field in one.job.reads for one in group)]
+            fields = [name for name in RowField if any(name in one.job.reads for one in group)]
             for batch in read_planned(rows, fields, batch=BATCH_ROWS[group[0].job.lane]):
                 _score_batch(group, batch, ctx, keep_unscored, quarantined or {})
     return work
@@ -142,21 +131,19 @@ def _score_batch(
     quarantined: Mapping[int, str],
 ) -> None:
     """Score a batch and write it, before the next is read."""
-    needing = [(one, mine) for one in work if (mine := one.needing(batch))]
-    asked = [(one, mine) for one, mine in needing if not quarantined.get(one.job.evaluator_id)]
-    found = score_together([one.ask(mine) for one, mine in asked], ctx)
-    for (one, mine), (scores, stretch) in zip(asked, found, strict=True):
-        one.worked(stretch)
-        one.keep(mine, scores, keep_unscored)
-    for one, mine in needing:
+    needing = [(one, keys, rows) for one in work for keys, rows in [one.needing(batch)] if keys]
+    asked = [each for each in needing if each[0].job.evaluator_id not in quarantined]
+    found = score_together([Ask(one.evaluator, rows, one.trial) for one, _, rows in asked], ctx)
+    for (one, keys, _), (scores, stretch) in zip(asked, found, strict=True):
+        one.spans.append(stretch)
+        one.keep(keys, scores, keep_unscored)
+    for one, keys, _ in needing:
         if reason := quarantined.get(one.job.evaluator_id):
-            one.keep(mine, [unscored(one.evaluator, Reason.QUARANTINED, reason)] * len(mine), keep_unscored)
+            one.keep(keys, [unscored(one.evaluator, Reason.QUARANTINED, reason)] * len(keys), keep_unscored)
 
 
-def _judge_down(scores: Sequence[StoredScore]) -> str:
+def _judge_down(scores: Iterable[StoredScore]) -> str:
     """Return the message of the first row whose judge could not be reached, ``""`` if there is none."""
-    for score in scores:
-        for failure in score.failures:
-            if failure.reason is Reason.JUDGE_UNAVAILABLE:
-                return failure.message or "It did not answer."
-    return ""
+    failures = (failure for score in scores for failure in score.failures)
+    down = (each.message or "It did not answer." for each in failures if each.reason is Reason.JUDGE_UNAVAILABLE)
+    return next(down, "")

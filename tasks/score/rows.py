@@ -77,9 +77,8 @@ def read_planned(rows: PlannedRows, fields: Sequence[RowField], *, batch: int) -
         fields: The fields to fill in.
         batch: Most rows per batch.
     """
-    columns = dict.fromkeys(_COLUMNS[field] for field in fields)
     statement = sql("rows/chunk").format(
-        columns=", ".join(columns) or "NULL AS nothing",
+        columns=_columns(fields),
         pairs=literal(rows.pairs),
         joins=_joins(fields, f"BETWEEN {rows.first:d} AND {rows.last:d}"),
     )
@@ -101,8 +100,7 @@ def read_rows(
         row_ids: Only these; all by default.
         fields: The fields to fill in.
     """
-    columns = ", ".join(dict.fromkeys(_COLUMNS[field] for field in fields)) or "NULL AS nothing"
-    statement = sql("rows/all").format(columns=columns, joins=_joins(fields, ">= 0"))
+    statement = sql("rows/all").format(columns=_columns(fields), joins=_joins(fields, ">= 0"))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
         reader = connection.sql(statement, params={"rows": row_ids}).to_arrow_reader(1_000)
@@ -118,6 +116,10 @@ def reduced(row: Row, fields: Collection[RowField]) -> Row:
 def missing_inputs(evaluator: Evaluator, row: Row) -> list[RowField]:
     """Return the inputs that an evaluator requires and a row lacks."""
     return [field for field in evaluator.required if getattr(row, field.attribute) in (None, ())]
+
+
+def _columns(fields: Collection[RowField]) -> str:
+    return ", ".join(dict.fromkeys(_COLUMNS[field] for field in fields)) or "NULL AS nothing"
 
 
 def _joins(fields: Collection[RowField], row_ids: str) -> str:

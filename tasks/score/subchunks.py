@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import Final
 
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.score.chunk import ChunkResult, score_chunk
+from leadline.tasks.score.chunk import MOST_SPANS, ChunkResult, score_chunk
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes, default_processes, drive
-from leadline.tasks.score.planned_rows import MOST_SPANS
 
 PARTS: Final = 16
 """Parts of a chunk, however many cores there are: scoring it again elsewhere must write the same files."""
