@@ -21,7 +21,7 @@ SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tas
 .PHONY: help demo service service-stop test-smoke test test-plugins test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
-	@echo "make demo       build the environment and evaluate the sample dataset"
+	@echo "make demo       build the environment, start a Prefect server and evaluate the sample dataset"
 	@echo "make service    run server, PostgreSQL, Redis and workers as processes, until Ctrl-C or make service-stop"
 	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
 	@echo "make test       run the tests that every commit must pass"
@@ -65,6 +65,7 @@ $(VENV)/.bridges: pyproject.toml .ci/bridges.txt $(VENV)/.tools
 	@touch $@
 
 demo: $(VENV)/.demo
+	-$(BIN)/leadline server start --idle 30
 	$(BIN)/leadline evaluate examples/harbour.json --name "Harbour demo" \
 	  --param 'classification.categories=["classification"]'
 

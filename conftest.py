@@ -25,7 +25,7 @@ from tests.support.stores.s3 import s3, s3_server
 __all__ = ["api", "home", "no_server", "place", "postgres_server", "postgres_url", "s3", "s3_server"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
-os.environ["CI"] = "true"  # commands start no server of their own accord, and none is left behind
+os.environ["CI"] = "true"  # commands do not say how to keep a server
 # Compiled modules are kept, also in a container that says otherwise: the tests start hundreds of processes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -80,6 +80,12 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_kept_server_of_the_users_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let commands find no Prefect server that somebody keeps on this machine."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def _warnings_are_counted_anew() -> None:
     """Let each test's commands show their first warnings, as each command of a person does in a process of its own."""
@@ -93,8 +99,12 @@ def _own_evaluators_are_forgotten() -> Iterator[None]:
     """Forget the evaluators that a test's commands loaded from files: the next test would find them in every list."""
     known, files = dict(registry._registered), dict(evaluator_files._loaded)
     yield
-    built_in = registry._sources()
-    mine = [id_ for id_, kind in registry._registered.items() if id_ not in known and kind.__module__ not in built_in]
+    modules, prompts = registry._sources(), registry._prompt_files()
+    mine = [
+        id_
+        for id_, kind in registry._registered.items()
+        if id_ not in known and id_ not in prompts and kind.__module__ not in modules
+    ]
     for id_ in mine:
         del registry._registered[id_]
     for file in evaluator_files._loaded.keys() - files.keys():

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
-from leadline.tasks.compare.verdicts import Question, judge
-from leadline.tasks.statistics.paired import PairedResult, Series, measure
+from leadline.tasks.compare.verdicts import VerdictQuestion, judge
+from leadline.tasks.statistics.paired import PairedResult, PairedSeries, measure
 from leadline.tasks.statistics.sample_size import cases_to_decide
 from leadline.tasks.statistics.statistics import Clusters, Sample, clopper_pearson, mean_interval
 
@@ -306,7 +306,7 @@ def passes(candidate: Candidate, n: int, draws: int, seed: int = 3) -> float:
     found = 0
     for values in candidate.draw(random, draws, n):
         clipped = np.clip(values, -candidate.width, candidate.width)
-        interval = measure(Series(clipped, None, candidate.width, candidate.binary), flips=1).interval
+        interval = measure(PairedSeries(clipped, None, candidate.width, candidate.binary), flips=1).interval
         found += interval is not None and interval.low >= -candidate.margin
     return found / draws
 
@@ -340,14 +340,14 @@ def decided(candidate: Candidate, draws: int, seen: int = 40) -> tuple[float, li
     found, asked = 0, []
     while len(asked) < draws:
         (values,) = candidate.draw(random, 1, seen)
-        first = measure(Series(values, None, candidate.width, candidate.binary), flips=199)
+        first = measure(PairedSeries(values, None, candidate.width, candidate.binary), flips=199)
         if verdict(first, candidate) != "inconclusive":
             continue
         needed = cases_to_decide(first, candidate.margin, 0.05)
         asked.append(needed or math.inf)
         if needed and needed < 20_000:
             (more,) = candidate.draw(random, 1, needed - seen)
-            both = Series(np.concatenate([values, more]), None, candidate.width, candidate.binary)
+            both = PairedSeries(np.concatenate([values, more]), None, candidate.width, candidate.binary)
             found += verdict(measure(both, flips=199), candidate) != "inconclusive"
         else:
             found += needed is not None
@@ -362,7 +362,7 @@ def cases(draws: int) -> None:
 
 
 def verdict(measured: PairedResult, candidate: Candidate) -> str:
-    question = Question(measured, candidate.margin, 1.0, measured.effect, measured.effect)
+    question = VerdictQuestion(measured, candidate.margin, 1.0, measured.effect, measured.effect)
     return judge([question], 0.05)[0].verdict
 
 

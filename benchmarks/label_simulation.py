@@ -14,7 +14,7 @@ import numpy as np
 from leadline.tasks.judges.labels.drawing import Drawing, draw
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.label_report import LabelledModel, report_labels
-from leadline.tasks.judges.labels.label_sets import Sample, SampledRow
+from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
 from leadline.tasks.load.label import Label
 
 
@@ -45,7 +45,7 @@ def labelled(
     judged = JudgedRows(metric, rows, names, names, ["bot"] * len(rows), rows // copies, values)
     drawn = draw(judged, number, how=how, seed=seed)
     given = tuple(SampledRow(str(row.index), str(row.index), "bot", row.stratum, row.chance) for row in drawn)
-    sample = Sample("s", "run", metric.id, how, seed, "c", len(rows), given)
+    sample = LabelSample("s", "run", metric.id, how, seed, "c", len(rows), given)
     labels = [Label(row.key, metric.id, float(truth[int(row.key)]), "anna", "", sample="s") for row in given]
     return report_labels(judged, labels, [sample], bootstrapped=False).models[0]
 

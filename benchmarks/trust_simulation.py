@@ -22,9 +22,9 @@ from leadline.tasks.statistics.judge_drift import (
     verdict_drift,
 )
 from leadline.tasks.statistics.judge_noise import net_of_sample, net_rate, pair_noise
-from leadline.tasks.statistics.paired import Series, measure
+from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.statistics import clopper_pearson
-from leadline.tasks.stopping.gate_questions import Question
+from leadline.tasks.stopping.gate_questions import GateQuestion
 from leadline.tasks.stopping.looks import Seen, judge_evidence
 from leadline.tasks.stopping.wave_order import number_of_waves
 
@@ -162,7 +162,7 @@ def stopping(runs: int, threshold: float = 0.75, looks: int = 20) -> None:
     """Print how many rows a gate needs, and how often what it decides at a look is wrong."""
     print(f"\nGate at {threshold}, {looks} looks, {runs} runs: rows judged / wrong decisions")
     _line("rows, mean less threshold", "e-processes", "looking at 95 % intervals", "expected")
-    question = Question(0, 0, "", True, threshold, threshold, 1, 0.0)
+    question = GateQuestion(0, 0, "", True, threshold, threshold, 1, 0.0)
     for rows, ahead, expected in (
         (2_000, 0.0, "98 % / 2.3 %"),
         (2_000, 0.02, "71 % / 0.3 %"),
@@ -195,7 +195,7 @@ def stopping(runs: int, threshold: float = 0.75, looks: int = 20) -> None:
         _line(f"{rows:,}, {ahead:+.2f}", *shown, expected)
 
 
-def _first_decision(questions: list[Question], looks: Iterator[tuple[float, list[Seen]]], level: float) -> _Decided:
+def _first_decision(questions: list[GateQuestion], looks: Iterator[tuple[float, list[Seen]]], level: float) -> _Decided:
     """Return the share judged and the decision of the first look that decides; all and ``open`` if none does."""
     for share, seen in looks:
         look = judge_evidence(questions, seen, level=level)
@@ -215,7 +215,7 @@ def gate_of_copies(runs: int, threshold: float = 0.75, clusters: int = 500, metr
     _line("means less threshold", "judged", "PASS", "FAIL", "expected")
     parts, first = number_of_waves(clusters)
     ends = [clusters * (wave + 1) // parts for wave in range(first - 1, parts - 1)]
-    questions = [Question(0, 0, "", True, threshold, threshold, 1, 0.0) for _ in range(metrics)]
+    questions = [GateQuestion(0, 0, "", True, threshold, threshold, 1, 0.0) for _ in range(metrics)]
     for ahead, expected in ((0.0, "wrong in at most 5 %"), (0.05, "PASS"), (0.15, "PASS"), (-0.15, "FAIL")):
         judged, told = 0.0, {"pass": 0, "fail": 0, "open": 0}
         for draw in _worlds(runs):
@@ -253,7 +253,7 @@ def comparison(runs: int, rows: int = 1_000, margin: float = 0.05) -> None:
     print(f"\nComparison of {rows:,} cases, margin {margin}, 20 % of cases change, {runs} runs: judged / PASS / FAIL")
     _line("true effect", "judged", "PASS", "FAIL", "expected")
     limit = (1 - margin) / 2
-    question = Question(0, 0, "", False, limit, limit, 1, 0.0)
+    question = GateQuestion(0, 0, "", False, limit, limit, 1, 0.0)
     parts, first = number_of_waves(rows)
     ends = [rows * (wave + 1) // parts for wave in range(first - 1, parts - 1)]
     for effect, expected in (
@@ -274,7 +274,7 @@ def comparison(runs: int, rows: int = 1_000, margin: float = 0.05) -> None:
                 CHANGE_LEVEL,
             )
             if decision == "open":
-                found = measure(Series(differences, width=1.0, binary=True), confidence=LAST_CONFIDENCE).interval
+                found = measure(PairedSeries(differences, width=1.0, binary=True), confidence=LAST_CONFIDENCE).interval
                 assert found is not None
                 decision = "pass" if found.low > -margin else "fail" if found.high < -margin else "open"
             judged += share

@@ -23,7 +23,7 @@ from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.stopping.certain_failures import certain_failures
 from leadline.tasks.stopping.gate_questions import gate_questions, open_ends
-from leadline.tasks.stopping.looks import LEVEL, Evidence, Look, look_at
+from leadline.tasks.stopping.looks import LEVEL, Look, QuestionEvidence, look_at
 from leadline.tasks.stopping.wave_outcome import WaveOutcome
 from leadline.tasks.store.store import JOBS, Run, Store
 
@@ -34,7 +34,7 @@ log = logging.getLogger("leadline.run")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StopQuestions:
     """The questions that must be decided before judging may stop.
 
     Attributes:
@@ -55,7 +55,7 @@ class Asked:
         return LEVEL - CHANGE_LEVEL if self.against else LEVEL
 
 
-def look_after(store: Store, run: Run, wave: int, asked: Asked) -> Look:
+def look_after(store: Store, run: Run, wave: int, asked: StopQuestions) -> Look:
     """Gather what judges said so far, and return what that decides; the table ``stopping`` gets a line per question.
 
     Args:
@@ -106,7 +106,7 @@ def together(looks: Sequence[Look]) -> Look:
     return Look("pass" if decisions == {"pass"} else "open", evidence)
 
 
-def _note(connection: DuckDBPyConnection, wave: int, evidence: Iterable[Evidence], what: str = "") -> None:
+def _note(connection: DuckDBPyConnection, wave: int, evidence: Iterable[QuestionEvidence], what: str = "") -> None:
     for each in evidence:
         question = each.question
         connection.execute(
@@ -125,7 +125,7 @@ def _note(connection: DuckDBPyConnection, wave: int, evidence: Iterable[Evidence
         )
 
 
-def end_waves(store: Store, run: Run, wave: int, waves: int, look: Look | None, asked: Asked) -> WaveOutcome:
+def end_waves(store: Store, run: Run, wave: int, waves: int, look: Look | None, asked: StopQuestions) -> WaveOutcome:
     """Leave the rows of later waves unjudged, record what was decided, and return it.
 
     Args:

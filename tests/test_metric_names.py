@@ -11,7 +11,7 @@ import pytest
 
 import leadline
 from docs.build import metrics_stub
-from leadline.api.accepted_settings import Settings
+from leadline.api.accepted_settings import AcceptedSettings
 from leadline.api.evaluation import evaluate
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.ground.errors import UsageError
@@ -64,4 +64,4 @@ def test_parameters_are_checked_where_they_are_written() -> None:
 
 def test_editors_know_all_settings() -> None:
     named = set(inspect.signature(evaluate).parameters)
-    assert set(get_type_hints(Settings)) == set(EvaluateConfig.model_fields) - named - {"dataset"}
+    assert set(get_type_hints(AcceptedSettings)) == set(EvaluateConfig.model_fields) - named - {"dataset"}

@@ -1,7 +1,7 @@
-"""One rating with its rationale, as Databricks judges give it, and the shape in which a score's evidence keeps it.
+"""Shared parts of the Databricks judges: ratings of rows and chunks, and the facts that a dataset may give.
 
-``plugins/databricks/databricks_table.py`` reads that shape: under ``assessment`` either ``rating`` and
-``rationale``, or per chunk the lists ``ratings``, ``rationales`` and ``error_messages``.
+``plugins/databricks/databricks_table.py`` reads what a score's evidence keeps of ratings of chunks: under
+``assessment`` the lists ``ratings``, ``rationales`` and ``error_messages``.
 """
 
 from __future__ import annotations
@@ -14,20 +14,13 @@ from typing import Final
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
-from leadline.evaluators.judge.verdicts import JudgeReply, YesNo, chunk_spans
-from leadline.evaluators.judge.verdicts import Reason as Rationale
+from leadline.evaluators.judge.rating import Assessment, rated
+from leadline.evaluators.judge.verdicts import chunk_spans
 from leadline.evaluators.judge_client.failures import JudgeError
 
 SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
 FACTS: Final = "expected_facts"
 """Key of the metadata in which a dataset may give facts instead of an expected answer."""
-
-
-class Assessment(JudgeReply):
-    """A judge's rating. The rationale comes first, so that the judge thinks before it decides."""
-
-    rationale: Rationale = ""
-    rating: YesNo
 
 
 class RatingEvaluator(JudgeEvaluator):
@@ -48,17 +41,6 @@ class RatingEvaluator(JudgeEvaluator):
         if assessment is None:
             return RowScore.not_applicable(self.row_metrics, "The case has neither an expected answer nor facts.")
         return rated(self.row_metrics[0], assessment)
-
-
-def rated(metric: str, assessment: Assessment) -> RowScore:
-    """Return the score of a row that got one rating: 1 for yes and 0 for no.
-
-    Args:
-        metric: The metric's key.
-        assessment: The rating with its rationale.
-    """
-    data: dict[str, Json] = {"assessment": {"rating": assessment.rating, "rationale": assessment.rationale}}
-    return RowScore({metric: float(assessment.rating == "yes")}, Evidence(assessment.rationale, data=data))
 
 
 async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[Assessment]]) -> RowScore:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.agent._databricks import SOURCE, Assessment, rate_chunks
+from leadline.evaluators.agent._databricks import SOURCE, rate_chunks
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.rating import Assessment
 
 
 @register
@@ -34,16 +35,7 @@ class DatabricksChunkRelevance(JudgeEvaluator):
         family="agent",
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric(
-                "precision",
-                "Chunk relevance precision",
-                True,
-                threshold=None,
-                primary=True,
-                description="Share of the retrieved chunks that are relevant to the question.",
-            ),
-        ),
+        metrics=(Metric.higher("precision", name="Chunk relevance precision", threshold=None),),
         judge="llm",
         lane="judge",
         llm=False,

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from leadline.evaluators.agent._databricks import SOURCE, Assessment, rate_chunks, rated
+from leadline.evaluators.agent._databricks import SOURCE, rate_chunks
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
@@ -16,6 +16,7 @@ from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.rating import Assessment, rated
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 
@@ -136,14 +137,11 @@ class DatabricksCustom(JudgeEvaluator):
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.RETRIEVED_CONTEXT,),
         metrics=(
-            Metric(
+            Metric.higher(
                 "rating",
-                "Rating",
-                True,
+                "Share of answers, or mean share of an answer's retrieved chunks, that are rated yes.",
                 threshold=None,
-                primary=True,
                 share=True,
-                description="Share of answers, or mean share of an answer's retrieved chunks, that are rated yes.",
             ),
         ),
         judge="llm",

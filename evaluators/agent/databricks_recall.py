@@ -33,14 +33,7 @@ class DatabricksDocumentRecall(RowEvaluator):
         origin="databricks",
         inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(
-            Metric(
-                "document_recall",
-                "Document recall",
-                True,
-                threshold=None,
-                primary=True,
-                description="Share of the expected documents that were retrieved.",
-            ),
+            Metric.higher("document_recall", "Share of the expected documents that were retrieved.", threshold=None),
         ),
         llm=False,
         keywords=("rule-based", "deterministic", "retrieval"),

@@ -102,25 +102,14 @@ class Citations(EmbeddingEvaluator):
         origin="leadline",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
-                "citation_recall",
-                "Citation recall",
-                True,
-                primary=True,
-                description="Share of an answer's statements that are supported by what they cite.",
+            Metric.higher(
+                "citation_recall", "Share of an answer's statements that are supported by what they cite.", primary=True
             ),
-            Metric(
-                "citation_precision",
-                "Citation precision",
-                True,
-                description="Share of an answer's citations that are of use to support their statement.",
+            Metric.higher(
+                "citation_precision", "Share of an answer's citations that are of use to support their statement."
             ),
-            Metric(
-                "citations_resolved",
-                "Citations resolved",
-                True,
-                threshold=1.0,
-                description="Share of an answer's citations that mean a retrieved context.",
+            Metric.higher(
+                "citations_resolved", "Share of an answer's citations that mean a retrieved context.", threshold=1.0
             ),
         ),
         gpu=True,

@@ -65,13 +65,11 @@ class QuotedSpans(RowEvaluator):
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION}),
         metrics=(
-            Metric(
+            Metric.higher(
                 "quoted_spans",
-                "Quotations found",
-                True,
+                "Share of an answer's quotations that stand in a retrieved context.",
+                name="Quotations found",
                 threshold=0.9,
-                primary=True,
-                description="Share of an answer's quotations that stand in a retrieved context.",
             ),
         ),
         llm=False,

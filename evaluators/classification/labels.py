@@ -114,27 +114,15 @@ class Classification(RowEvaluator):
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric("accuracy", "Accuracy", True, primary=True, share=True, description="Share of right labels."),
-            Metric(
+            Metric.higher(
                 "precision",
-                "Precision",
-                True,
+                "How many of the answers with a label are right, averaged over the labels.",
                 dataset_level=True,
-                description="How many of the answers with a label are right, averaged over the labels.",
             ),
-            Metric(
-                "recall",
-                "Recall",
-                True,
-                dataset_level=True,
-                description="How many of the cases with a label were found, averaged over the labels.",
+            Metric.higher(
+                "recall", "How many of the cases with a label were found, averaged over the labels.", dataset_level=True
             ),
-            Metric(
-                "f1",
-                "F1",
-                True,
-                dataset_level=True,
-                description="Harmonic mean of precision and recall, averaged over the labels.",
-            ),
+            Metric.higher("f1", "Harmonic mean of precision and recall, averaged over the labels.", dataset_level=True),
         ),
         insight_type="classification",
         problem_type="classification",

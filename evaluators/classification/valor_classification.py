@@ -111,46 +111,37 @@ class ValorClassification(RowEvaluator):
         annotations=("whole",),
         input_names=("labels",),
         metrics=(
-            Metric(
+            Metric.higher(
                 "accuracy",
-                "Accuracy",
-                True,
+                "Share of items whose highest-scored label is right, mean over the label keys.",
                 threshold=None,
                 primary=True,
                 pooled=True,
-                description="Share of items whose highest-scored label is right, mean over the label keys.",
             ),
-            Metric(
+            Metric.higher(
                 "precision",
-                "Precision",
-                True,
+                "How many of the answers with a label are right, averaged over labels, then over keys.",
                 threshold=None,
                 dataset_level=True,
-                description="How many of the answers with a label are right, averaged over labels, then over keys.",
             ),
-            Metric(
+            Metric.higher(
                 "recall",
-                "Recall",
-                True,
+                "How many of the items with a label were found, averaged over labels, then over keys.",
                 threshold=None,
                 dataset_level=True,
-                description="How many of the items with a label were found, averaged over labels, then over keys.",
             ),
-            Metric(
+            Metric.higher(
                 "f1",
-                "F1",
-                True,
+                "Harmonic mean of precision and recall, averaged over labels, then over label keys.",
                 threshold=None,
                 dataset_level=True,
-                description="Harmonic mean of precision and recall, averaged over labels, then over label keys.",
             ),
-            Metric(
+            Metric.higher(
                 "rocauc",
-                "ROC AUC",
-                True,
+                "Area under the ROC curve of each label against all others, mean over labels and keys.",
+                name="ROC AUC",
                 threshold=None,
                 dataset_level=True,
-                description="Area under the ROC curve of each label against all others, mean over labels and keys.",
             ),
         ),
         insight_type="classification",

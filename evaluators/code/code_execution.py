@@ -98,14 +98,7 @@ class CodeExecution(RowEvaluator):
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.EXPECTED_ANSWER, RowField.METADATA),
         metrics=(
-            Metric(
-                "pass_at_1",
-                "Pass@1",
-                True,
-                primary=True,
-                share=True,
-                description="Share of answers whose program passes its tests.",
-            ),
+            Metric.higher("pass_at_1", "Share of answers whose program passes its tests.", name="Pass@1", share=True),
         ),
         version="2",
         keywords=("python", "unit tests", "pass@1", "humaneval", "sandbox", "program"),

@@ -100,17 +100,14 @@ class SqlEquivalence(RowEvaluator):
         also_reads=(RowField.METADATA,),
         packages=("sqlglot",),
         metrics=(
-            Metric(
+            Metric.higher(
                 "sql_equivalence",
-                "SQL equivalence",
-                True,
+                "Share of answers whose query returns what an expected one returns.",
+                name="SQL equivalence",
                 primary=True,
                 share=True,
-                description="Share of answers whose query returns what an expected one returns.",
             ),
-            Metric(
-                "sql_valid", "Valid SQL", True, share=True, description="Share of answers that are one query in SQL."
-            ),
+            Metric.higher("sql_valid", "Share of answers that are one query in SQL.", name="Valid SQL", share=True),
         ),
         suits=(DataKind.SQL_REFERENCES,),
         version="2",

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.metric import Board, Metric
+from leadline.evaluators.core.metric import Board, Metric, title
 from leadline.evaluators.core.params import Effect, Params, effect_of
 from leadline.evaluators.data.data_kinds import DataKind
 from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
@@ -118,7 +118,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         if not self.name:
-            object.__setattr__(self, "name", _title(self.id))
+            object.__setattr__(self, "name", title(self.id))
         object.__setattr__(self, "suits", tuple(map(DataKind, self.suits)))
         if len(self.metrics) == 1 and not self.metrics[0].primary:
             object.__setattr__(self, "metrics", (replace(self.metrics[0], primary=True),))
@@ -164,7 +164,7 @@ class Spec:
             )
         key = id.rpartition(".")[2]
         metric = Metric(
-            key, _title(key), higher_is_better, range=(low, high), threshold=threshold, primary=True, share=share
+            key, title(key), higher_is_better, range=(low, high), threshold=threshold, primary=True, share=share
         )
         return cls(
             id,
@@ -182,12 +182,6 @@ class Spec:
     def reads(self) -> tuple[RowField, ...]:
         """Every field that can change a value, in a fixed order."""
         return tuple(field for field in RowField if field in self.inputs or field in self.also_reads)
-
-
-def _title(id_: str) -> str:
-    """Return a name for people: ``acme.all_caps`` becomes ``Acme all caps``."""
-    words = id_.replace(".", " ").replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 class Evaluator(ABC):

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from leadline.evaluators.data.row import Json
 
 INF = math.inf
+
+
+class _Fields(TypedDict, total=False):
+    range: tuple[float, float]
+    threshold: float | None
+    primary: bool
+    share: bool
+    dataset_level: bool
+    pooled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,22 @@ class Metric:
     dataset_level: bool = False
     pooled: bool = False
 
+    @classmethod
+    def higher(cls, key: str, description: str = "", *, name: str = "", **more: Unpack[_Fields]) -> Metric:
+        """Return a metric of which higher values are better.
+
+        Args:
+            description: One or two sentences for a reader.
+            name: Name for people; made from the key by default.
+            **more: Other fields of :class:`Metric`.
+        """
+        return cls(key, name or title(key), True, description=description, **more)
+
+    @classmethod
+    def lower(cls, key: str, description: str = "", *, name: str = "", **more: Unpack[_Fields]) -> Metric:
+        """Return a metric of which lower values are better; see :meth:`higher`."""
+        return cls(key, name or title(key), False, description=description, **more)
+
     def passes(self, value: float, threshold: float | None = None) -> bool | None:
         """Return whether a value satisfies the threshold (inclusive), or ``None`` without a threshold.
 
@@ -63,6 +88,12 @@ class Metric:
             "primary": self.primary,
             "description": self.description,
         }
+
+
+def title(id_: str) -> str:
+    """Return a name for people: ``acme.all_caps`` becomes ``Acme all caps``."""
+    words = id_.replace(".", " ").replace("_", " ")
+    return words[:1].upper() + words[1:]
 
 
 def _bound(value: float) -> Json:

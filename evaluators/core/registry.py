@@ -1,9 +1,10 @@
 """All evaluators by id: the built-in ones and those that other packages bring.
 
 A built-in evaluator is any class decorated with :func:`register` in a module of one of the families'
-packages. Another package brings its own with an entry point in the group ``leadline.evaluators`` that
-names a module to import; a single file is loaded by :mod:`leadline.evaluators.core.evaluator_files`. Nothing is
-imported before somebody asks, and of the built-in ones only the modules whose source mentions the id that is asked for.
+packages, or a prompt with front matter there, in a file called ``ID.jinja``. Another package brings its own with an
+entry point in the group ``leadline.evaluators`` that names a module to import; a single file is loaded by
+:mod:`leadline.evaluators.core.evaluator_files`. Nothing is imported or read before somebody asks, and of the built-in
+ones only the prompt of the id that is asked for, or the modules whose source mentions it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from types import MappingProxyType
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -47,7 +49,7 @@ FAMILIES: Final = (
     CUSTOM,
 )
 ENTRY_POINTS: Final = "leadline.evaluators"
-_BUILT_IN: Final = "leadline.evaluators."
+BUILT_IN: Final = "leadline.evaluators."
 _WORD_IN_QUOTES: Final = re.compile(r'(?<=")[^"\s]+(?=")')
 
 _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
@@ -55,6 +57,7 @@ _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
 E = TypeVar("E", bound=type[Evaluator])
 
 _registered: dict[str, type[Evaluator]] = {}
+_reading: Final = RLock()
 _lent: Final[ContextVar[Mapping[str, type[Evaluator]]]] = ContextVar("lent", default=MappingProxyType({}))
 _lent_by_source: Final[WeakValueDictionary[tuple[str, str], type[Evaluator]]] = WeakValueDictionary()
 """The same for threads without the context, which know the digest of the source that was planned."""
@@ -65,7 +68,7 @@ def register(evaluator: E) -> E:
 
     One from outside of this package is of origin ``custom``, even if its spec was copied from a built-in evaluator.
     """
-    own = evaluator.__module__.startswith(_BUILT_IN)
+    own = evaluator.__module__.startswith(BUILT_IN)
     known = _registered.get(evaluator.spec.id) if own else _built_in(evaluator.spec.id)
     if known is not None and _place(known) != _place(evaluator):
         raise UsageError(
@@ -123,11 +126,25 @@ def _under_a_name(kind: type[Evaluator], name: str) -> type[Evaluator]:
 
 
 @cache
+def _prompt_files() -> dict[str, Path]:
+    """Return the file of each built-in evaluator that is a prompt with front matter, by id."""
+    room = Path(__file__).parents[1]
+    return {file.stem: file for family in FAMILIES[:-1] for file in sorted((room / family).glob("*.jinja"))}
+
+
+def _read_prompt(evaluator_id: str) -> None:
+    with _reading:
+        if evaluator_id not in _registered:
+            reader = importlib.import_module(f"{BUILT_IN}judge.yaml_evaluators")  # which imports this module
+            reader.register_built_in(_prompt_files()[evaluator_id])
+
+
+@cache
 def _sources() -> dict[str, str]:
     """Return the source of each module that may have built-in evaluators."""
     rooms = {family: Path(__file__).parents[1] / family for family in FAMILIES[:-1]}
     return {
-        f"{_BUILT_IN}{family}.{file.stem}": file.read_text(encoding="utf-8")
+        f"{BUILT_IN}{family}.{file.stem}": file.read_text(encoding="utf-8")
         for family, room in rooms.items()
         for file in sorted(room.glob("[!_]*.py"))
     }
@@ -140,7 +157,9 @@ def _quoted() -> frozenset[str]:
 
 
 def _built_in(evaluator_id: str) -> type[Evaluator] | None:
-    """Return an evaluator that is registered already, or that is built-in: then a module mentions its id."""
+    """Return an evaluator that is registered already, or that is built-in: then a file has its id, or a module does."""
+    if evaluator_id not in _registered and evaluator_id in _prompt_files():
+        _read_prompt(evaluator_id)
     for module, source in _sources().items() if evaluator_id in _quoted() else ():
         if evaluator_id in _registered:
             break
@@ -160,6 +179,8 @@ def load_installed() -> None:
 def _import_all() -> None:
     for module in _sources():
         importlib.import_module(module)
+    for id_ in _prompt_files():
+        _read_prompt(id_)
     load_installed()
 
 

@@ -64,15 +64,7 @@ class FairnessBias(ModelEvaluator[str, Classified]):
         family="fairness",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
-        metrics=(
-            Metric(
-                "fairness_bias",
-                "Fairness bias",
-                higher_is_better=False,
-                primary=True,
-                description="Level of gender, racial, or political bias in the answer.",
-            ),
-        ),
+        metrics=(Metric.lower("fairness_bias", "Level of gender, racial, or political bias in the answer."),),
         gpu=True,
         lane="gpu",
         insight_type="fairness",

@@ -75,12 +75,11 @@ class Toxicity(ModelEvaluator[str, Classified]):
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=tuple(
-            Metric(
+            Metric.lower(
                 key,
-                name,
-                higher_is_better=False,
+                f"Probability that the worst sentence of the answer contains {what}.",
+                name=name,
                 primary=key == "toxicity",
-                description=f"Probability that the worst sentence of the answer contains {what}.",
             )
             for key, (name, what) in KINDS.items()
         ),

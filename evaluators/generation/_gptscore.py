@@ -64,14 +64,8 @@ class Aspect(NamedTuple):
 def metrics_of(aspects: Sequence[Aspect]) -> tuple[Metric, ...]:
     """Return the metrics of some aspects, the first of which is the primary one."""
     return tuple(
-        Metric(
-            aspect.key,
-            aspect.name,
-            higher_is_better=False,
-            range=(0.0, INF),
-            threshold=INF,
-            primary=number == 0,
-            description=aspect.question,
+        Metric.lower(
+            aspect.key, aspect.question, name=aspect.name, range=(0.0, INF), threshold=INF, primary=number == 0
         )
         for number, aspect in enumerate(aspects)
     )

@@ -88,12 +88,8 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
-                "answer_correctness",
-                "Answer correctness",
-                True,
-                primary=True,
-                description="How far the answer says what the expected answer says, in facts and in meaning.",
+            Metric.higher(
+                "answer_correctness", "How far the answer says what the expected answer says, in facts and in meaning."
             ),
         ),
         judge="llm",

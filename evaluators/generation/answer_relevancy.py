@@ -79,12 +79,9 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=(
-            Metric(
+            Metric.higher(
                 "answer_relevancy",
-                "Answer relevancy",
-                True,
-                primary=True,
-                description="Mean similarity of the question and questions that a judge generates from the answer.",
+                "Mean similarity of the question and questions that a judge generates from the answer.",
             ),
         ),
         judge="llm",

@@ -34,13 +34,7 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
-                "answer_relevancy",
-                "Answer relevancy",
-                higher_is_better=True,
-                primary=True,
-                description="Similarity of the question and the answer sentence closest to it.",
-            ),
+            Metric.higher("answer_relevancy", "Similarity of the question and the answer sentence closest to it."),
         ),
         gpu=True,
         lane="gpu",

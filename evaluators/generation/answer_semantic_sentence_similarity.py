@@ -39,18 +39,16 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "mean_answer_similarity",
-                "Mean Answer similarity",
-                higher_is_better=True,
+                "Mean similarity of the answer's sentences to the expected answer.",
+                name="Mean Answer similarity",
                 primary=True,
-                description="Mean similarity of the answer's sentences to the expected answer.",
             ),
-            Metric(
+            Metric.higher(
                 "min_answer_similarity",
-                "Min Answer similarity",
-                higher_is_better=True,
-                description="Similarity of the answer sentence that is least like the expected answer.",
+                "Similarity of the answer sentence that is least like the expected answer.",
+                name="Min Answer similarity",
             ),
         ),
         gpu=True,

@@ -60,15 +60,7 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         family="generation",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric(
-                "answer_similarity",
-                "Answer similarity",
-                higher_is_better=True,
-                primary=True,
-                description="Semantic resemblance of the answer and the expected answer.",
-            ),
-        ),
+        metrics=(Metric.higher("answer_similarity", "Semantic resemblance of the answer and the expected answer."),),
         lane="gpu",
         keywords=("embeddings", "cross-encoder", "similarity"),
         suits=(DataKind.SENTENCES,),

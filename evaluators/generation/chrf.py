@@ -60,15 +60,13 @@ class Chrf(SacrebleuEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "chrf",
-                "chrF",
-                True,
+                "F-measure of the runs of characters shared with the expected answer, from 0 to 100.",
+                name="chrF",
                 range=(0.0, 100.0),
                 threshold=None,
-                primary=True,
                 pooled=True,
-                description="F-measure of the runs of characters shared with the expected answer, from 0 to 100.",
             ),
         ),
         packages=("sacrebleu",),

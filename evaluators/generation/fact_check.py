@@ -105,12 +105,10 @@ class FactCheck(JudgeEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "fact_check",
-                "Fact-check",
-                True,
-                primary=True,
-                description="How free of false information the answer is, by an agent that may search.",
+                "How free of false information the answer is, by an agent that may search.",
+                name="Fact-check",
             ),
         ),
         judge="agent",

@@ -44,15 +44,7 @@ class Faithfulness(JudgeEvaluator):
         family="generation",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric(
-                "faithfulness",
-                "Faithfulness",
-                True,
-                primary=True,
-                description="Share of the claims in the answer that can be inferred from the retrieved context.",
-            ),
-        ),
+        metrics=(Metric.higher("faithfulness"),),
         judge="llm",
         lane="judge",
         llm=False,

@@ -48,12 +48,9 @@ class Groundedness(EmbeddingEvaluator):
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "groundedness",
-                "Groundedness",
-                higher_is_better=True,
-                primary=True,
-                description="Similarity of the least supported answer sentence to the closest sentence of the "
+                "Similarity of the least supported answer sentence to the closest sentence of the "
                 "retrieved context. A low value means that the answer says something that its context does not.",
             ),
         ),

@@ -71,19 +71,16 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
         origin="leadline",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "grounding",
-                "Grounding",
-                True,
+                "Share of the answer's sentences that some chunk of the retrieved context entails.",
                 primary=True,
-                description="Share of the answer's sentences that some chunk of the retrieved context entails.",
             ),
-            Metric(
+            Metric.higher(
                 "least_grounded",
-                "Least grounded sentence",
-                True,
+                "Likelihood that the context entails the answer's least supported sentence.",
+                name="Least grounded sentence",
                 threshold=None,
-                description="Likelihood that the context entails the answer's least supported sentence.",
             ),
         ),
         gpu=True,

@@ -55,12 +55,9 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "hallucination",
-                "Hallucination",
-                higher_is_better=True,
-                primary=True,
-                description="How well the best chunk of the retrieved context supports the answer. A low value means "
+                "How well the best chunk of the retrieved context supports the answer. A low value means "
                 "that the answer states facts that its context does not hold.",
             ),
         ),

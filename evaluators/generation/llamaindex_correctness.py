@@ -67,22 +67,15 @@ class LlamaIndexCorrectness(JudgeEvaluator):
         origin="llamaindex",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "score",
-                "Score",
-                True,
+                "Relevance and correctness of the answer, from 1 to 5.",
                 range=(1, 5),
                 threshold=4.0,
                 primary=True,
-                description="Relevance and correctness of the answer, from 1 to 5.",
             ),
-            Metric(
-                "passing",
-                "Passing",
-                True,
-                threshold=None,
-                share=True,
-                description="Share of answers whose score is at least the passing threshold.",
+            Metric.higher(
+                "passing", "Share of answers whose score is at least the passing threshold.", threshold=None, share=True
             ),
         ),
         judge="llm",

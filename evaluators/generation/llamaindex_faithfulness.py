@@ -114,14 +114,8 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
         origin="llamaindex",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
-                "passing",
-                "Passing",
-                True,
-                threshold=None,
-                primary=True,
-                share=True,
-                description="Share of answers that some retrieved context supports.",
+            Metric.higher(
+                "passing", "Share of answers that some retrieved context supports.", threshold=None, share=True
             ),
         ),
         judge="llm",

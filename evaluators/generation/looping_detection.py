@@ -54,24 +54,21 @@ class LoopingDetection(RowEvaluator):
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
-            Metric(
+            Metric.higher(
                 "unique_sentences",
-                "Unique Sentences",
-                True,
+                "Distinct sentences over all sentences of the answer, those under 10 characters left out.",
+                name="Unique Sentences",
                 primary=True,
-                description="Distinct sentences over all sentences of the answer, those under 10 characters left out.",
             ),
-            Metric(
+            Metric.lower(
                 "longest_repeated_substring",
-                "Longest Repeated Substring",
-                False,
-                description="Share of the answer that the occurrences of its longest repeated substring cover.",
+                "Share of the answer that the occurrences of its longest repeated substring cover.",
+                name="Longest Repeated Substring",
             ),
-            Metric(
+            Metric.higher(
                 "compression_ratio",
-                "Compression Ratio",
-                True,
-                description="Size of the answer compressed by zlib at level 9 over its size, in bytes.",
+                "Size of the answer compressed by zlib at level 9 over its size, in bytes.",
+                name="Compression Ratio",
             ),
         ),
         sentences=True,

@@ -82,13 +82,11 @@ class Meteor(RowEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "meteor",
-                "METEOR",
-                True,
+                "Words in common with the expected answer by form, stem or meaning, less for odd order.",
+                name="METEOR",
                 threshold=None,
-                primary=True,
-                description="Words in common with the expected answer by form, stem or meaning, less for odd order.",
             ),
         ),
         sentences=True,

@@ -55,15 +55,12 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
-            Metric(
+            Metric.lower(
                 "perplexity",
-                "Perplexity",
-                higher_is_better=False,
+                "Number of tokens among which the language model hesitates on average when it predicts "
+                "the next token of the answer. 1 is the least that can be reached.",
                 range=(0.0, INF),
                 threshold=0.5,
-                primary=True,
-                description="Number of tokens among which the language model hesitates on average when it predicts "
-                "the next token of the answer. 1 is the least that can be reached.",
             ),
         ),
         gpu=True,

@@ -52,12 +52,11 @@ class Ragas(JudgeEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "ragas",
-                "RAGAS",
-                True,
+                "Harmonic mean of faithfulness, answer relevancy, context precision and context recall.",
+                name="RAGAS",
                 primary=True,
-                description="Harmonic mean of faithfulness, answer relevancy, context precision and context recall.",
             ),
             *(Metric(m.key, m.name, True, description=m.description) for part in PARTS for m in part.spec.metrics),
         ),

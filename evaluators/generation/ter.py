@@ -66,15 +66,13 @@ class Ter(SacrebleuEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.lower(
                 "ter",
-                "TER",
-                False,
+                "Edits for each 100 words of the expected answer; lower is better.",
+                name="TER",
                 range=(0.0, INF),
                 threshold=None,
-                primary=True,
                 pooled=True,
-                description="Edits for each 100 words of the expected answer; lower is better.",
             ),
         ),
         packages=("sacrebleu",),

@@ -14,7 +14,7 @@ from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
 from leadline.evaluators.text.conditions.check import (
-    Outcome,
+    ConditionOutcome,
     answer_spans,
     context_spans,
     evaluate,
@@ -130,7 +130,7 @@ class TextMatching(RowEvaluator):
         operands = tuple(Text(text, ConditionPart(quote(text))) for text in texts)
         return operands[0] if len(operands) == 1 else Or(operands, ConditionPart(" OR ".join(map(quote, texts))))
 
-    def _scored(self, row: Row, condition: str, answer: Outcome, context: Outcome | None) -> RowScore:
+    def _scored(self, row: Row, condition: str, answer: ConditionOutcome, context: ConditionOutcome | None) -> RowScore:
         retrieval = context is not None and not context.matched
         messages = [failure("The answer", condition, answer)]
         spans = list(answer_spans(answer))

@@ -55,14 +55,11 @@ class UnsupportedNumbers(RowEvaluator):
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION, RowField.EXPECTED_ANSWER}),
         metrics=(
-            Metric(
+            Metric.lower(
                 "unsupported_numbers",
-                "Unsupported numbers",
-                False,
+                "Share of answers with a number, date or amount that stands in no text given to the model.",
                 threshold=0.0,
-                primary=True,
                 share=True,
-                description="Share of answers with a number, date or amount that stands in no text given to the model.",
             ),
         ),
         keywords=("rule-based", "hallucination", "numbers", "dates", "invented"),

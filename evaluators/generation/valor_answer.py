@@ -1,4 +1,4 @@
-"""Answer correctness and answer relevance as Valor's judges measure them."""
+"""Answer correctness as Valor's judge measures it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, share, statements_of
-from leadline.evaluators.judge.verdicts import JudgeReply, VerdictsOrIdk, as_json, count_of, one_each
+from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
+from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge_client.failures import JudgeUnparseable
 
 
@@ -57,13 +57,10 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "answer_correctness",
-                "Answer correctness",
-                True,
+                "F1 of the statements that the answer shares with the best matching expected answer.",
                 threshold=None,
-                primary=True,
-                description="F1 of the statements that the answer shares with the best matching expected answer.",
             ),
         ),
         judge="llm",
@@ -110,59 +107,3 @@ async def _compare(judge: Judge, prediction: tuple[str, ...], truth: tuple[str, 
             raise JudgeUnparseable(f"FN holds {len(reply.fn)} statements; the ground truth makes {len(truth)}.")
 
     return await judge.ask("comparison", Comparison, check=check, prediction=prediction, truth=truth)
-
-
-@register
-class ValorAnswerRelevance(JudgeEvaluator):
-    """Share of the answer's statements that are relevant to the question.
-
-    **Method.** The judge takes the answer apart into statements, and says of each "yes" (relevant), "no" or "idk". The
-    score is the share of "yes"; "idk" counts as not relevant.
-
-    **Edge cases.**
-
-    * An answer that makes no statement has none that is relevant: 0. The reference divides by zero there.
-    * A reply with more or fewer verdicts than statements is unreadable, and asked for again.
-
-    **Source.** Striveworks Valor, metrics reference, "Answer Relevance (LLM-Guided)".
-    """
-
-    spec = Spec(
-        id="valor.answer_relevance",
-        name="Answer Relevance (Valor)",
-        family="generation",
-        origin="valor",
-        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric(
-                "answer_relevance",
-                "Answer relevance",
-                True,
-                threshold=None,
-                primary=True,
-                description="Share of the answer's statements that are relevant to the question.",
-            ),
-        ),
-        judge="llm",
-        lane="judge",
-        keywords=("judge", "statements", "relevance"),
-        source=SOURCE,
-    )
-    prompts = {"statements": STATEMENTS, "verdicts": prompt_beside(__file__, "valor_relevance.jinja")}  # noqa: RUF012
-
-    def calls_per_row(self) -> float:
-        """The statements and their verdicts."""
-        return 2.0
-
-    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
-        """Judge one row."""
-        statements = await statements_of(judge, row.actual_answer or "")
-        reply = await one_each(judge, "verdicts", VerdictsOrIdk, statements, question=row.question)
-        relevant = count_of(reply.verdicts)
-        return RowScore(
-            {"answer_relevance": share(relevant, len(statements), of_nothing=0.0)},
-            Evidence(
-                f"{relevant} of the answer's {len(statements)} statements are relevant to the question.",
-                data={"statements": as_json(statements, reply.verdicts)},
-            ),
-        )

@@ -57,7 +57,7 @@ def _plain(score: RowScore) -> RowScore:
     return replace(score, values=kept)
 
 
-class Choice(NamedTuple):
+class JuryChoice(NamedTuple):
     """The side that a jury takes.
 
     Attributes:
@@ -69,7 +69,7 @@ class Choice(NamedTuple):
     good: float | None = None
 
 
-def choose_side(votes: Sequence[bool | None], names: Sequence[str], weights: MetricWeights | None) -> Choice:
+def choose_side(votes: Sequence[bool | None], names: Sequence[str], weights: MetricWeights | None) -> JuryChoice:
     """Return the side that a jury takes: the majority's, or the likelier one by what is known of its judges.
 
     A side that no judge took is not taken.
@@ -88,8 +88,8 @@ def choose_side(votes: Sequence[bool | None], names: Sequence[str], weights: Met
     else:
         lead = float(2 * sum(given) - len(given))
     if len(set(given)) == 1:
-        return Choice(given[0], good)
-    return Choice(None if lead == 0 or not given else lead > 0, good)
+        return JuryChoice(given[0], good)
+    return JuryChoice(None if lead == 0 or not given else lead > 0, good)
 
 
 def _rates(weights: MetricWeights, name: str) -> Rates:

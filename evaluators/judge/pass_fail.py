@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, Severity
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.data.row import Evidence, Json, Row, RowScore, Severity
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge_client.failures import JudgeError, JudgeUnparseable
 
@@ -62,47 +62,3 @@ class TextCheckParams(JudgeKey):
         bool,
         Field(description="Check the retrieved context too, with a call of its own; a row fails when it does."),
     ] = False
-
-
-class TextCheckEvaluator(PassFailEvaluator):
-    """An evaluator that looks for something unwanted in a text; in a blank text there is none.
-
-    Class attributes:
-        found: What the judge says when there is some.
-        not_found: What it says when there is none.
-        prompts: One, called ``verdict``, which shows ``text``.
-    """
-
-    parameters: ClassVar[type[Params]] = TextCheckParams
-    found: ClassVar[str]
-    not_found: ClassVar[str]
-
-    @property
-    def reads(self) -> tuple[RowField, ...]:
-        """The evaluator's fields, and the retrieved context if it is checked."""
-        context = getattr(self.params, "evaluate_retrieved_context", False)
-        return tuple(field for field in self.spec.reads if context or field is not RowField.RETRIEVED_CONTEXT)
-
-    def calls_per_row(self) -> float:
-        """One for the answer, and one for the retrieved context if it is checked."""
-        return 2.0 if RowField.RETRIEVED_CONTEXT in self.reads else 1.0
-
-    def text(self, row: Row) -> str:
-        """Return the text in which to look."""
-        return row.actual_answer or ""
-
-    async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
-        """See :class:`PassFailEvaluator`."""
-        return await self._check(self.text(row), judge)
-
-    async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
-        """See :class:`PassFailEvaluator`."""
-        if RowField.RETRIEVED_CONTEXT not in self.reads:
-            return False, None
-        return await self._check("\n".join(chunk.content for chunk in row.retrieved_context), judge)
-
-    async def _check(self, text: str, judge: Judge) -> tuple[bool, Json]:
-        if not text.strip():
-            return False, None
-        word = await judge.choose("verdict", (self.found, self.not_found), text=text)
-        return word == self.found, word

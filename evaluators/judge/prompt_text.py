@@ -21,7 +21,7 @@ class _Name(Undefined):
         return f"[{str(self._undefined_name).replace('_', ' ')}]"
 
     def __iter__(self) -> Iterator[_Name]:
-        yield _Item(name=self._undefined_name)
+        yield _PromptItem(name=self._undefined_name)
 
     def __bool__(self) -> bool:
         return True
@@ -40,7 +40,7 @@ class _Name(Undefined):
         return 1
 
 
-class _Item(_Name):
+class _PromptItem(_Name):
     """A turn of a loop, which may be a pair."""
 
     def __iter__(self) -> Iterator[_Name]:

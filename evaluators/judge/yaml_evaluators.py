@@ -1,4 +1,4 @@
-"""Judges without Python: each YAML file of a folder is an evaluator.
+"""Judges without Python: each YAML file of a folder is an evaluator, and so is each built-in prompt with front matter.
 
 ::
 
@@ -12,163 +12,143 @@
     classes: [polite, neutral, rude]
     passing: [polite, neutral]
 
-With ``scale: [1, 5]`` instead of ``classes`` the judge replies with a number, and ``passing`` is the threshold.
+With ``scale: [1, 5]`` instead of ``classes`` the judge replies with a number, and ``passing`` is the threshold. See
+:mod:`leadline.evaluators.judge.judge_file` for all keys.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from typing import Any, ClassVar, Final, TypeAlias
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric, boolean_metrics
-from leadline.evaluators.core.registry import FAMILIES, find, register
+from leadline.evaluators.core.registry import BUILT_IN, find, register
 from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.refusal import refusals_of
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
-from leadline.evaluators.judge.pass_fail import PassFailEvaluator
-from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
-from leadline.evaluators.judge.prompting import Prompt
+from leadline.evaluators.judge.judge_file import (
+    BuiltInFile,
+    ItemVerdicts,
+    JudgeFile,
+    UserFile,
+    built_in_file,
+    user_file,
+)
+from leadline.evaluators.judge.pass_fail import PassFailEvaluator, TextCheckParams
+from leadline.evaluators.judge.prompting import Prompt, prompt
+from leadline.evaluators.judge.rating import Assessment, rated
+from leadline.evaluators.judge.statements import PARTS, parts_of
+from leadline.evaluators.judge.verdicts import (
+    AnyVerdict,
+    Verdicts,
+    VerdictsOrIdk,
+    as_json,
+    chunk_spans,
+    count_of,
+    one_each,
+)
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.replies import read_number
 
-MOST_BYTES: Final = 1_000_000
 ENDINGS: Final = (".yaml", ".yml")
 
-Input: TypeAlias = Literal["question", "expected_answer", "retrieved_context", "actual_answer"]
-
-
-def _spelled(value: object) -> object:
-    """Take a number for the word that stands there; refuse true and false, which YAML makes of ``yes`` and ``no``."""
-    if isinstance(value, bool):
-        raise ValueError("put words that YAML takes for true or false between quotes")
-    return str(value) if isinstance(value, int | float) else value
-
-
-Word: TypeAlias = Annotated[str, BeforeValidator(_spelled), Field(min_length=1, max_length=100)]
-
-
-class JudgeFile(BaseModel):
-    """The contents of a file.
-
-    Attributes:
-        id: Identifier of the evaluator.
-        name: Name for people.
-        description: What is judged, in a sentence.
-        prompt: What the judge is asked, with placeholders.
-        family: The topic that it is listed under.
-        inputs: The fields that the prompt shows; may be left out.
-        classes: The words of which the judge must say exactly one.
-        scale: Least and greatest number that the judge may say.
-        passing: The classes that pass, or the number from which on (down to which) a row is good.
-        higher_is_better: Whether a higher number is better.
-        keywords: Labels to find it by.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    id: str = Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*$", max_length=100)
-    name: str = Field(min_length=1, max_length=200)
-    description: str = Field(min_length=1, max_length=5_000)
-    prompt: str = Field(min_length=1, max_length=200_000)
-    family: str = "generation"
-    inputs: tuple[Input, ...] = ()
-    classes: tuple[Word, ...] = ()
-    scale: tuple[float, float] | None = None
-    passing: tuple[Word, ...] | float | None = None
-    higher_is_better: bool = True
-    keywords: tuple[str, ...] = ()
-
-    @field_validator("family")
-    @classmethod
-    def _is_a_family(cls, value: str) -> str:
-        if value not in FAMILIES:
-            raise ValueError(f"families are {', '.join(FAMILIES)}")
-        return value
-
-    @field_validator("prompt")
-    @classmethod
-    def _can_be_read(cls, value: str) -> str:
-        user_prompt("prompt", value)
-        return value
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> JudgeFile:
-        if bool(self.classes) == (self.scale is not None):
-            raise ValueError("give either classes or a scale")
-        shown = {field.value for field in self.asked.fields}
-        if self.inputs and set(self.inputs) != shown:
-            raise ValueError(f"inputs are {', '.join(self.inputs)}, but the prompt shows {', '.join(sorted(shown))}")
-        self._check_classes() if self.classes else self._check_scale()
-        return self
-
-    def _check_classes(self) -> None:
-        if len({word.lower() for word in self.classes}) != len(self.classes) or len(self.classes) < 2:
-            raise ValueError("classes must be at least two different words")
-        if not isinstance(self.passing, tuple) or not 0 < len(self.passing) < len(self.classes):
-            raise ValueError("passing must name some of the classes, not none and not all")
-        unknown = [word for word in self.passing if word not in self.classes]
-        if unknown:
-            raise ValueError(f"passing names {unknown[0]!r}, which is none of the classes")
-
-    def _check_scale(self) -> None:
-        low, high = self.scale or (0.0, 0.0)
-        if not low < high:
-            raise ValueError("scale must go from a number to a greater one")
-        if isinstance(self.passing, tuple) or (self.passing is not None and not low <= self.passing <= high):
-            raise ValueError("passing must be a number on the scale")
-
-    @property
-    def asked(self) -> UserPrompt:
-        """The prompt with its placeholders read."""
-        return user_prompt(self.id, self.prompt)
-
-    def identity(self) -> Json:
-        """Return what a score depends on, apart from the prompt; on a scale ``passing`` is but the threshold."""
-        if self.scale is not None:
-            return {"scale": self.scale, "higher_is_better": self.higher_is_better}
-        return {"classes": self.classes, "passing": self.passing if isinstance(self.passing, tuple) else ()}
+Texts: TypeAlias = Mapping[str, Any]
 
 
 class _FromFile(JudgeEvaluator):
-    """The base of both kinds."""
+    """The base of all kinds."""
 
     judge_file: ClassVar[JudgeFile]
-    asked: ClassVar[UserPrompt]
+
+    @property
+    def required(self) -> tuple[RowField, ...]:
+        """The fields that the file needs."""
+        return self.judge_file.required
+
+    @property
+    def reads(self) -> tuple[RowField, ...]:
+        """The fields that the file's prompt shows."""
+        return self.judge_file.shown
 
     def all_prompts(self) -> dict[str, Prompt]:
         """Return the file's prompt."""
-        return {"verdict": self.asked.prompt}
+        return {self.judge_file.prompt_name: self.judge_file.asked.prompt}
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
-        """Add what the file says to what keys cover."""
-        return super().identity(ctx) | {"file": self.judge_file.identity()}
+        """Add what a user's file says to what keys cover; a built-in one has a version."""
+        said = {"file": self.judge_file.identity()} if isinstance(self.judge_file, UserFile) else {}
+        return super().identity(ctx) | said
 
-    def shown(self, row: Row) -> list[dict[str, str]]:
+    def settled(self, row: Row) -> RowScore | None:
+        """Return the score of a row that a blank field decides, but for one that passes or fails."""
+        settled = self.judge_file.settled(row)
+        if settled is not None and settled.result == "not applicable":
+            return RowScore.not_applicable(self.row_metrics, settled.message)
+        if settled is not None and isinstance(settled.result, float):
+            return RowScore({self.metrics[0].key: settled.result}, Evidence(settled.message))
+        return None
+
+    def shown(self, row: Row) -> list[Texts]:
         """Return a row's texts, once for each expected answer if the prompt shows it."""
-        expected = dict.fromkeys(row.expected_answers) if RowField.EXPECTED_ANSWER in self.asked.fields else {}
-        return [self.asked.texts(row, text) for text in expected or [""]]
+        asked = self.judge_file.asked
+        expected = dict.fromkeys(row.expected_answers) if RowField.EXPECTED_ANSWER in asked.fields else {}
+        return [asked.texts(row, text) for text in expected or [""]]
 
 
 class ClassesFromFile(_FromFile, PassFailEvaluator):
     """A file's evaluator whose judge says one of several words."""
 
+    context_as: ClassVar[str | None] = None
+
+    @property
+    def _checks_context(self) -> bool:
+        return bool(self.context_as and getattr(self.params, "evaluate_retrieved_context", False))
+
+    @property
+    def reads(self) -> tuple[RowField, ...]:
+        """The fields that the prompt shows, and the retrieved context if it is checked."""
+        shown = {*super().reads, *([RowField.RETRIEVED_CONTEXT] if self._checks_context else [])}
+        return tuple(field for field in RowField if field in shown)
+
+    def calls_per_row(self) -> float:
+        """One for the row, and one for the retrieved context if it is checked."""
+        return 2.0 if self._checks_context else 1.0
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row, unless it is not applicable."""
+        return self.settled(row) or await super().judge_row(row, judge, ctx)
+
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """Ask about one row; with several expected answers one after the other until one passes."""
-        passing = self.judge_file.passing
-        assert isinstance(passing, tuple)  # noqa: S101
+        settled = self.judge_file.settled(row)
+        if settled is not None:
+            return settled.result == "fail", None
         word = ""
         for texts in self.shown(row):
-            word = await judge.choose("verdict", self.judge_file.classes, **texts)
-            if word in passing:
+            word, passes = await self._choose(judge, texts)
+            if passes:
                 return False, word
         return True, word
+
+    async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """Ask about the chunks, joined by line feeds; blank ones pass."""
+        context = "\n".join(chunk.content for chunk in row.retrieved_context)
+        if self.context_as is None or not self._checks_context or not context.strip():
+            return False, None
+        word, passes = await self._choose(judge, {self.context_as: context})
+        return not passes, word
+
+    async def _choose(self, judge: Judge, texts: Texts) -> tuple[str, bool]:
+        passing = self.judge_file.passing
+        word = await judge.choose(self.judge_file.prompt_name, self.judge_file.classes, **texts)
+        return word, isinstance(passing, tuple) and word in passing
 
 
 class ScaleFromFile(_FromFile):
@@ -176,10 +156,84 @@ class ScaleFromFile(_FromFile):
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Ask about one row; with several expected answers the best number counts."""
-        low, high = self.judge_file.scale or (0.0, 1.0)
-        numbers = [await judge.number("verdict", low, high, **texts) for texts in self.shown(row)]
+        settled = self.settled(row)
+        if settled is not None:
+            return settled
+        numbers = [await judge.read(self.judge_file.prompt_name, self._number, **texts) for texts in self.shown(row)]
         best = max(numbers) if self.judge_file.higher_is_better else min(numbers)
         return RowScore({self.metrics[0].key: best}, Evidence(data={"verdict": best}))
+
+    def _number(self, reply: str) -> float:
+        value = read_number(reply, *self.judge_file.range)
+        if self.judge_file.whole and not value.is_integer():
+            raise JudgeUnparseable(f"The rating {value:g} is not an integer.")
+        return value
+
+
+class RatingFromFile(_FromFile):
+    """A file's evaluator whose judge says yes or no with a rationale: 1 or 0."""
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Ask about one row; with several expected answers one after the other until one gets a yes."""
+        settled = self.settled(row)
+        if settled is not None:
+            return settled
+        reply = Assessment(rating="no")
+        for texts in self.shown(row):
+            reply = await judge.ask(self.judge_file.prompt_name, Assessment, **texts)
+            if reply.rating == "yes":
+                break
+        return rated(self.metrics[0].key, reply)
+
+
+class VerdictsFromFile(_FromFile):
+    """A built-in evaluator whose value is the share of items that the judge says yes to."""
+
+    judge_file: ClassVar[BuiltInFile]
+
+    def all_prompts(self) -> dict[str, Prompt]:
+        """Return the prompt that lists the items, if they are not the contexts, and the file's."""
+        of = self._asks.of
+        return ({of: prompt(PARTS[of].prompt)} if of in PARTS else {}) | super().all_prompts()
+
+    def calls_per_row(self) -> float:
+        """The verdicts, and the list of items if they are not the contexts."""
+        return 2.0 if self._asks.of in PARTS else 1.0
+
+    @property
+    def _asks(self) -> ItemVerdicts:
+        if self.judge_file.verdicts is None:
+            raise LookupError(f"{self.spec.id} asks for no verdicts")
+        return self.judge_file.verdicts
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Ask about the items of one row."""
+        settled = self.settled(row)
+        if settled is not None:
+            return settled
+        asks = self._asks
+        items = (
+            await parts_of(judge, asks.of, row.actual_answer or "")
+            if asks.of in PARTS
+            else tuple(chunk.content for chunk in row.retrieved_context)
+        )
+        (texts,) = self.shown(row)
+        name = self.judge_file.prompt_name
+        verdicts: Sequence[AnyVerdict] = (
+            (await one_each(judge, name, VerdictsOrIdk, items, **texts)).verdicts
+            if asks.idk
+            else (await one_each(judge, name, Verdicts, items, **texts)).verdicts
+        )
+        yes = count_of(verdicts)
+        value = yes / len(items) if items else asks.without
+        return RowScore({self.metrics[0].key: value}, self._evidence(row, items, verdicts, asks.said(yes, len(items))))
+
+    def _evidence(self, row: Row, items: Sequence[str], verdicts: Sequence[AnyVerdict], message: str) -> Evidence:
+        of, noted = self._asks.of, self._asks.noted
+        if noted is None:
+            return Evidence(message, data={of: as_json(items, verdicts)})
+        spans = chunk_spans(row.retrieved_context, [verdict.verdict == "yes" for verdict in verdicts], *noted)
+        return Evidence(message, spans, {of: [verdict.model_dump() for verdict in verdicts]})
 
 
 def load_folder(folder: str | Path) -> tuple[type[Evaluator], ...]:
@@ -220,90 +274,92 @@ def _registered(file: Path) -> type[Evaluator]:
 
 
 def evaluator_from(file: Path) -> type[Evaluator]:
-    """Return the evaluator that a file describes.
+    """Return the evaluator that a user's file describes.
 
     Raises:
         UsageError: It cannot be read, or makes no sense.
     """
-    judge_file = _read(file)
-    asked = judge_file.asked
-    kind: type[_FromFile] = ClassesFromFile if judge_file.classes else ScaleFromFile
+    judge_file = user_file(file)
     place = hashlib.sha256(str(file.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    spec = Spec(
+    return _evaluator(judge_file, _spec(judge_file, file.name), f"FromFile_{place}_{judge_file.id}", __name__)
+
+
+def register_built_in(file: Path) -> type[Evaluator]:
+    """Register the evaluator of a built-in prompt with front matter, as the registry does where it is asked for.
+
+    Raises:
+        UsageError: The file is broken.
+    """
+    judge_file = built_in_file(file)
+    spec = replace(_spec(judge_file, file.name), origin=judge_file.origin, version=judge_file.version)
+    more: dict[str, Any] = {}
+    if judge_file.context_as:
+        also = {*spec.also_reads, RowField.RETRIEVED_CONTEXT}
+        spec = replace(spec, also_reads=tuple(field for field in RowField if field in also))
+        more = {"context_as": judge_file.context_as, "parameters": TextCheckParams}
+    return register(_evaluator(judge_file, spec, f"BuiltIn_{judge_file.id}", f"{BUILT_IN}{judge_file.family}", **more))
+
+
+def _evaluator(judge_file: JudgeFile, spec: Spec, name: str, module: str, **more: Any) -> type[Evaluator]:
+    kind: type[_FromFile] = RatingFromFile
+    if judge_file.classes:
+        kind = ClassesFromFile
+    elif judge_file.scale:
+        kind = ScaleFromFile
+    elif isinstance(judge_file, BuiltInFile) and judge_file.verdicts:
+        kind = VerdictsFromFile
+    text = f"{judge_file.description}\n\n{judge_file.details}".strip()
+    members = {"spec": spec, "judge_file": judge_file, "__doc__": text, "__module__": module}
+    return type(name, (kind,), members | more)
+
+
+def _spec(judge_file: JudgeFile, file_name: str) -> Spec:
+    listed = judge_file.listed
+    return Spec(
         id=judge_file.id,
         name=judge_file.name,
         family=judge_file.family,
-        inputs=asked.fields,
+        inputs=listed,
         metrics=_metrics(judge_file),
+        optional=frozenset(listed) - {*judge_file.required},
+        also_reads=tuple(field for field in judge_file.shown if field not in listed),
         judge="llm",
         lane="judge",
+        llm=not judge_file.rag_only,
         leaderboard="bool" if judge_file.classes else "heatmap",
+        insight_type=judge_file.topic,
+        problem_type=judge_file.topic,
         keywords=("judge", *judge_file.keywords),
-        source=file.name,
-    )
-    name = f"FromFile_{place}_{judge_file.id}"
-    return type(
-        name,
-        (kind,),
-        {
-            "spec": spec,
-            "judge_file": judge_file,
-            "asked": asked,
-            "__doc__": judge_file.description,
-            "__module__": __name__,
-        },
+        source=judge_file.source or file_name,
+        suits=judge_file.suits,
     )
 
 
 def _metrics(judge_file: JudgeFile) -> tuple[Metric, ...]:
-    if judge_file.scale is None:
-        return boolean_metrics(
-            ("model_passes", f"{judge_file.name} (pass)"),
-            ("model_failures", f"{judge_file.name} (fail)"),
-            ("model_retrieval_failures", f"{judge_file.name} retrieval failures"),
-            ("model_generation_failures", f"{judge_file.name} generation failures"),
-            ("model_parse_failures", f"{judge_file.name} parsing failures"),
-            what=judge_file.name,
-        )
-    threshold = judge_file.passing if isinstance(judge_file.passing, float | int) else None
-    key = judge_file.id.rpartition(".")[2]
+    if judge_file.classes:
+        passes, failures, retrieval, generation, parsing = (judge_file.metrics or _default_names(judge_file)).items()
+        what = judge_file.looks_for or judge_file.name
+        return boolean_metrics(passes, failures, retrieval, generation, parsing, what=what)
+    text = judge_file.metric
     return (
         Metric(
-            key,
-            judge_file.name,
+            text.key or judge_file.id.rpartition(".")[2],
+            text.name or judge_file.name,
             judge_file.higher_is_better,
-            judge_file.scale,
-            threshold,
+            judge_file.range,
+            judge_file.passing if isinstance(judge_file.passing, float | int) else None,
             primary=True,
-            description=judge_file.description,
+            description=text.description or judge_file.description,
+            share=judge_file.rating,
         ),
     )
 
 
-def _read(file: Path) -> JudgeFile:
-    import yaml
-
-    try:
-        if file.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{file} is larger than 1 MB.", code=ErrorCode.JUDGE_FILE)
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}.", code=ErrorCode.JUDGE_FILE) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise UsageError(
-            f"{file}{where}: this is no YAML: {getattr(error, 'problem', None) or error}.", code=ErrorCode.JUDGE_FILE
-        ) from None
-    if not isinstance(document, Mapping):
-        raise UsageError(f"{file} must hold keys such as id, name and prompt.", code=ErrorCode.JUDGE_FILE)
-    return _checked(file, document)
-
-
-def _checked(file: Path, document: Mapping[Any, Any]) -> JudgeFile:
-    try:
-        return JudgeFile.model_validate({str(key): value for key, value in document.items()})
-    except ValidationError as error:
-        known = ", ".join(JudgeFile.model_fields)
-        faults = "; ".join(refusals_of(error, JudgeFile))
-        raise UsageError(f"{file}: {faults}.", hint=f"Keys: {known}.", code=ErrorCode.JUDGE_FILE) from None
+def _default_names(judge_file: JudgeFile) -> dict[str, str]:
+    return {
+        "model_passes": f"{judge_file.name} (pass)",
+        "model_failures": f"{judge_file.name} (fail)",
+        "model_retrieval_failures": f"{judge_file.name} retrieval failures",
+        "model_generation_failures": f"{judge_file.name} generation failures",
+        "model_parse_failures": f"{judge_file.name} parsing failures",
+    }

@@ -33,7 +33,7 @@ from leadline.evaluators.judge_client.failures import (
     JudgeUnavailable,
     JudgeUnparseable,
 )
-from leadline.evaluators.judge_client.limiter import AdaptiveLimiter, Place
+from leadline.evaluators.judge_client.limiter import AdaptiveLimiter, Slot
 from leadline.evaluators.judge_client.litellm_library import price
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.judge_client.transport import (
@@ -220,7 +220,7 @@ class JudgeClient:
                 )
             await self._sleep(pause)
 
-    def _learn(self, failure: AttemptError, tries: int, place: Place) -> float:
+    def _learn(self, failure: AttemptError, tries: int, place: Slot) -> float:
         """Draw the conclusions of a failed attempt, and return the seconds until the next one.
 
         They grow exponentially, with jitter, above what the server asked for; a server that says when to come back is

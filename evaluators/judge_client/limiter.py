@@ -76,7 +76,7 @@ class _Experiment:
     share: float
 
 
-class Place:
+class Slot:
     """A place in flight, held as a context; whoever holds it says how its call ended."""
 
     __slots__ = ("_first", "_limiter", "_round")
@@ -86,7 +86,7 @@ class Place:
         self._first = first
         self._round = 0
 
-    async def __aenter__(self) -> Place:
+    async def __aenter__(self) -> Slot:
         await self._limiter._acquire(self._first)
         self._round = self._limiter._send()
         return self
@@ -137,13 +137,13 @@ class AdaptiveLimiter:
         """Calls that may be in flight now."""
         return max(1, int(self._limit))
 
-    def slot(self, *, first: bool = False) -> Place:
+    def slot(self, *, first: bool = False) -> Slot:
         """Return a place to be held while a call is in flight; waiting and pausing callers hold none.
 
         Args:
             first: Go before all that wait, as a call does that has waited for its turn before.
         """
-        return Place(self, first)
+        return Slot(self, first)
 
     def forget(self) -> None:
         """Forget who waits and who is in flight: they belong to the process that this one was forked from."""

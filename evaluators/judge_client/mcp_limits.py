@@ -72,7 +72,7 @@ def bounded_stdio(program: StdioServerParameters, errors: TextIO, most: int) -> 
 
 
 def _bounded_lines(most: int) -> type[TextReceiveStream]:
-    class Lines(TextReceiveStream):
+    class BoundedLines(TextReceiveStream):
         """Text in which no line is longer than allowed."""
 
         _length = 0
@@ -85,4 +85,4 @@ def _bounded_lines(most: int) -> type[TextReceiveStream]:
                 raise anyio.EndOfStream
             return chunk
 
-    return Lines
+    return BoundedLines

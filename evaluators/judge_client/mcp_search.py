@@ -118,7 +118,7 @@ def _http(text: str, tool: str) -> McpServer:
 
 
 @dataclass
-class _Server:
+class _McpServer:
     """A server that is running, in a task of its own, since it must be left in the task that entered it.
 
     Attributes:
@@ -138,7 +138,7 @@ class _Server:
     task: asyncio.Task[None] | None = None
 
 
-_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[McpServer, _Server]]] = WeakKeyDictionary()
+_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[McpServer, _McpServer]]] = WeakKeyDictionary()
 
 
 async def ask(place: McpServer, query: str, limits: SearchLimits) -> object:
@@ -178,17 +178,17 @@ def _structured(content: object) -> object:
     return None
 
 
-def _server(place: McpServer, limits: SearchLimits) -> _Server:
+def _server(place: McpServer, limits: SearchLimits) -> _McpServer:
     loop = asyncio.get_running_loop()
     servers = _servers.setdefault(loop, {})
     server = servers.get(place)
     if server is None:
-        server = servers[place] = _Server(place, limits, loop.create_future())
+        server = servers[place] = _McpServer(place, limits, loop.create_future())
         server.task = loop.create_task(_keep(server))
     return server
 
 
-def _let_go(server: _Server) -> None:
+def _let_go(server: _McpServer) -> None:
     """End a server once nobody waits for it; who asks from now on gets a new one."""
     servers = _servers.get(asyncio.get_running_loop(), {})
     if servers.get(server.place) is server:
@@ -197,7 +197,7 @@ def _let_go(server: _Server) -> None:
     server.asked.set()
 
 
-async def _keep(server: _Server) -> None:
+async def _keep(server: _McpServer) -> None:
     """Start a server, keep it while it is asked, and end it."""
     try:
         async with AsyncExitStack() as stack:
@@ -228,7 +228,7 @@ def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
 
 
-async def _client(server: _Server, stack: AsyncExitStack) -> Client:
+async def _client(server: _McpServer, stack: AsyncExitStack) -> Client:
     from mcp import Client, StdioServerParameters
 
     place, most = server.place, server.limits.max_reply

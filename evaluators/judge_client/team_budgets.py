@@ -26,7 +26,7 @@ TEAM_VARIABLE: Final = "LEADLINE_TEAM"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class _Table(BaseModel):
+class _BudgetTable(BaseModel):
     """A table ``[budgets.TEAM]``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -46,7 +46,7 @@ def team_budgets(file: Path | None) -> dict[str, TeamBudget]:
     """
     tables = named_tables(
         "budgets",
-        _Table,
+        _BudgetTable,
         file,
         names=_NAME,
         rule="Up to 64 letters, digits, points, hyphens and underscores.",

@@ -78,16 +78,7 @@ class Contains(RowEvaluator):
         family="matching",
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric(
-                "contains",
-                "Contains",
-                True,
-                primary=True,
-                share=True,
-                description="Share of answers that hold the texts that they should hold.",
-            ),
-        ),
+        metrics=(Metric.higher("contains", "Share of answers that hold the texts that they should hold.", share=True),),
         version="2",
         keywords=("rule-based", "substring", "icontains", "accuracy"),
         source="Mallen et al. 2023, https://arxiv.org/abs/2212.10511",

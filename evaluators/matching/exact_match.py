@@ -44,19 +44,16 @@ class ExactMatch(RowEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "exact_match",
-                "Exact match",
-                True,
+                "Share of answers that equal an expected answer, but for what does not count.",
                 primary=True,
                 share=True,
-                description="Share of answers that equal an expected answer, but for what does not count.",
             ),
-            Metric(
+            Metric.higher(
                 "token_f1",
-                "Token F1",
-                True,
-                description="Words shared with the nearest expected answer: harmonic mean of precision and recall.",
+                "Words shared with the nearest expected answer: harmonic mean of precision and recall.",
+                name="Token F1",
             ),
         ),
         suits=(DataKind.SHORT_ANSWERS,),

@@ -57,12 +57,10 @@ class Levenshtein(RowEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "levenshtein",
-                "Levenshtein similarity",
-                True,
-                primary=True,
-                description="1 less the share of characters that must change to make the answer the expected one.",
+                "1 less the share of characters that must change to make the answer the expected one.",
+                name="Levenshtein similarity",
             ),
         ),
         version="2",

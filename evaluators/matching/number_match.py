@@ -107,13 +107,8 @@ class NumberMatch(RowEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
-                "number_match",
-                "Number match",
-                True,
-                primary=True,
-                share=True,
-                description="Share of answers that give the expected number, within the tolerance.",
+            Metric.higher(
+                "number_match", "Share of answers that give the expected number, within the tolerance.", share=True
             ),
         ),
         suits=(DataKind.NUMBERS,),

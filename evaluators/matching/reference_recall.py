@@ -17,7 +17,7 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.data_kinds import DataKind
 from leadline.evaluators.data.row import Evidence, NotApplicable, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground.text import listing, quoted
-from leadline.evaluators.text.content_words import DENIALS, EMPTY, NO, YES, Content, Item, read_content
+from leadline.evaluators.text.content_words import DENIALS, EMPTY, NO, YES, Content, ContentItem, read_content
 
 MOST_REFERENCES: Final = 200
 """Expected answers of a row that are compared."""
@@ -96,20 +96,16 @@ class ReferenceRecall(RowEvaluator):
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION}),
         metrics=(
-            Metric(
+            Metric.higher(
                 "reference_recall",
-                "Reference recall",
-                True,
+                "Share of what an expected answer of up to three words says that the answer holds.",
                 threshold=0.5,
                 primary=True,
-                description="Share of what an expected answer of up to three words says that the answer holds.",
             ),
-            Metric(
+            Metric.higher(
                 "sentence_recall",
-                "Sentence recall",
-                True,
+                "Share of what an expected answer of more words says that the answer holds.",
                 threshold=0.65,
-                description="Share of what an expected answer of more words says that the answer holds.",
             ),
         ),
         suits=(DataKind.QUESTIONS,),
@@ -194,7 +190,7 @@ def _recall(expected: Content, answer: Content, asked: frozenset[str]) -> _Held:
     return _Held(min(most, held / total), tuple(dict.fromkeys(_shown(item, expected) for item in missing)))
 
 
-def _weight(items: Sequence[Item], place: int, asked: frozenset[str]) -> float:
+def _weight(items: Sequence[ContentItem], place: int, asked: frozenset[str]) -> float:
     item = items[place]
     if item.kind == "month":
         return 1.0
@@ -210,12 +206,12 @@ def _weight(items: Sequence[Item], place: int, asked: frozenset[str]) -> float:
     return _LAST_NAME if name and place == len(items) - 1 else 1.0
 
 
-def _stands(item: Item, items: Sequence[Item], answer: Content, *, denied: bool) -> bool:
+def _stands(item: ContentItem, items: Sequence[ContentItem], answer: Content, *, denied: bool) -> bool:
     """Return whether an item stands in an answer, not denied there unless the expected answer denies something too."""
     return any(denied or not _is_denied(answer, place) for place in _places(item, items, answer))
 
 
-def _places(item: Item, items: Sequence[Item], answer: Content) -> Sequence[int]:
+def _places(item: ContentItem, items: Sequence[ContentItem], answer: Content) -> Sequence[int]:
     """Return where an item stands in an answer, of a name where it has a capital."""
     proper = item.capital and answer.cased and all(other.capital for other in items if other.kind == "word")
     places = answer.places(item)
@@ -254,6 +250,6 @@ def _lists(answer: Content) -> bool:
     return len(short) >= _LISTED and sum(map(len, short)) > len(answer.text) / 2
 
 
-def _shown(item: Item, expected: Content) -> str:
+def _shown(item: ContentItem, expected: Content) -> str:
     end = next((other.start for other in expected.items if other.start > item.start), len(expected.text))
     return expected.text[item.start : end].strip(" ,.;:!?\"'()-")

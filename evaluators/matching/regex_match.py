@@ -70,13 +70,11 @@ class Regex(RowEvaluator):
         also_reads=(RowField.METADATA,),
         metadata=(KEY,),
         metrics=(
-            Metric(
+            Metric.higher(
                 "regex",
-                "Matches the pattern",
-                True,
-                primary=True,
+                "Share of answers that match the pattern as they should.",
+                name="Matches the pattern",
                 share=True,
-                description="Share of answers that match the pattern as they should.",
             ),
         ),
         keywords=("rule-based", "pattern", "regexp", "match"),

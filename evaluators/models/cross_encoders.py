@@ -43,7 +43,7 @@ _PROBE_WORDS: Final = 1_000
 _busy: Final = threading.Lock()
 
 
-class Compared(NamedTuple):
+class ComparedPair(NamedTuple):
     """The output of a cross-encoder for pairs.
 
     Attributes:
@@ -55,7 +55,7 @@ class Compared(NamedTuple):
     overlong: list[tuple[int, int] | None]
 
 
-def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> Compared:
+def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> ComparedPair:
     """Return the similarity of each pair, and which pairs are too long; equal pairs are read once.
 
     What a pair has beyond the model's limit is cut off, from the longer text first.
@@ -71,7 +71,7 @@ def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings)
     import numpy as np
 
     if not pairs:
-        return Compared(np.zeros(0, dtype=np.float32), [])
+        return ComparedPair(np.zeros(0, dtype=np.float32), [])
     distinct = sorted(set(pairs))
     with _busy:
         found, overlong = _loaded(ref, settings).read(distinct)
@@ -83,7 +83,7 @@ def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings)
         )
     place = {pair: row for row, pair in enumerate(distinct)}
     values = np.clip(found[[place[pair] for pair in pairs]], 0.0, 1.0).astype(np.float32)
-    return Compared(values, [overlong.get(pair) for pair in pairs])
+    return ComparedPair(values, [overlong.get(pair) for pair in pairs])
 
 
 def unload() -> None:

@@ -154,28 +154,23 @@ class Preference(JudgeEvaluator):
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER, RowField.RIVAL_ANSWERS),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         metrics=(
-            Metric(
+            Metric.higher(
                 "preference",
-                "Preference",
-                True,
+                "Share of the comparisons with other models' answers that the answer won; ties count half.",
                 threshold=None,
                 primary=True,
-                description="Share of the comparisons with other models' answers that the answer won; ties count half.",
             ),
-            Metric(
+            Metric.higher(
                 "consistency",
-                "Consistency of the judge",
-                True,
+                "Share of the comparisons that the judge decided alike in both orders of the answers.",
+                name="Consistency of the judge",
                 threshold=None,
-                description="Share of the comparisons that the judge decided alike in both orders of the answers.",
             ),
-            Metric(
+            Metric.higher(
                 "strength",
-                "Strength",
-                True,
+                "Chance of a win against an average model, by Bradley and Terry's model of all pairs.",
                 threshold=None,
                 dataset_level=True,
-                description="Chance of a win against an average model, by Bradley and Terry's model of all pairs.",
             ),
         ),
         judge="llm",

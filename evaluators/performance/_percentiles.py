@@ -142,14 +142,8 @@ def percentile_metrics(quantity: str, name: str, what: str) -> tuple[Metric, ...
         "p99": f"99th percentile of the {what}: one in a hundred answers takes more.",
     }
     return tuple(
-        Metric(
-            f"{quantity}_{end}",
-            f"{name} {end}",
-            False,
-            range=(0.0, INF),
-            threshold=None,
-            description=text,
-            dataset_level=True,
+        Metric.lower(
+            f"{quantity}_{end}", text, name=f"{name} {end}", range=(0.0, INF), threshold=None, dataset_level=True
         )
         for end, text in texts.items()
     )

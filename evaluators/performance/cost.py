@@ -48,14 +48,8 @@ class Cost(PercentileEvaluator):
         origin="leadline",
         inputs=(RowField.COST_USD,),
         metrics=(
-            Metric(
-                "cost",
-                "Cost",
-                False,
-                range=(0.0, INF),
-                threshold=None,
-                primary=True,
-                description="Mean price of an answer, in US dollars.",
+            Metric.lower(
+                "cost", "Mean price of an answer, in US dollars.", range=(0.0, INF), threshold=None, primary=True
             ),
             *percentile_metrics("cost", "Cost", "prices of an answer, in US dollars"),
         ),

@@ -44,14 +44,8 @@ class Latency(PercentileEvaluator):
         origin="leadline",
         inputs=(RowField.DURATION_S,),
         metrics=(
-            Metric(
-                "latency",
-                "Latency",
-                False,
-                range=(0.0, INF),
-                threshold=None,
-                primary=True,
-                description="Mean duration of an answer, in seconds.",
+            Metric.lower(
+                "latency", "Mean duration of an answer, in seconds.", range=(0.0, INF), threshold=None, primary=True
             ),
             *percentile_metrics("latency", "Latency", "durations, in seconds"),
         ),

@@ -20,7 +20,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.data.row import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
 from leadline.evaluators.privacy.rules.matching import RuleMatch, WhyAside, examine, example, fold, leaks
-from leadline.evaluators.privacy.rules.tables import Rule, choose, rules_of
+from leadline.evaluators.privacy.rules.tables import PatternRule, choose, rules_of
 
 MAX_SPANS: Final = 100
 """Most spans of a row."""
@@ -53,7 +53,7 @@ class FindingKind(Protocol):
         """The same in words, as a noun."""
 
 
-class Finding(Protocol):
+class LeakFinding(Protocol):
     """A place where something was found: ``text[start:end]``."""
 
     @property
@@ -120,7 +120,7 @@ class LeakageEvaluator(RowEvaluator):
     params: LeakageParams
 
     @cached_property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[PatternRule, ...]:
         """The rules that the parameters choose."""
         return choose(rules_of(self.params.table), self.params.rules)
 
@@ -141,7 +141,7 @@ class LeakageEvaluator(RowEvaluator):
         allowed = frozenset(map(_plain, self.params.allow))
         expected = [_plain(text) for text in row.expected_answers]
 
-        def why(rule: Rule, text: str) -> str:
+        def why(rule: PatternRule, text: str) -> str:
             plain = _plain(text)
             if plain in allowed or any(each.startswith("@") and plain.endswith(each) for each in allowed):
                 return ALLOWED
@@ -158,7 +158,7 @@ class LeakageEvaluator(RowEvaluator):
         return row.retrieved_context if self.params.evaluate_retrieved_context else ()
 
     def scored(
-        self, answer: Sequence[Finding], context: Sequence[tuple[int, Finding]], aside: Sequence[RuleMatch] = ()
+        self, answer: Sequence[LeakFinding], context: Sequence[tuple[int, LeakFinding]], aside: Sequence[RuleMatch] = ()
     ) -> RowScore:
         """Return a row's score.
 
@@ -170,7 +170,9 @@ class LeakageEvaluator(RowEvaluator):
         return RowScore(values, with_aside(evidence_of(answer, context), aside))
 
 
-def examine_chunks(rules: Sequence[Rule], chunks: Sequence[ContextChunk], why: WhyAside) -> list[tuple[int, RuleMatch]]:
+def examine_chunks(
+    rules: Sequence[PatternRule], chunks: Sequence[ContextChunk], why: WhyAside
+) -> list[tuple[int, RuleMatch]]:
     """Return all that rules find in each chunk, with the chunk's place.
 
     Args:
@@ -201,7 +203,7 @@ def _plain(text: str) -> str:
     return " ".join(fold(text).lower().split())
 
 
-def _is_public(rule: Rule, plain: str) -> bool:
+def _is_public(rule: PatternRule, plain: str) -> bool:
     """Return whether a mail address belongs to a function, not a person, or calling a number is free for everybody."""
     if rule.id == "email":
         return _ROLE.fullmatch(plain.partition("@")[0]) is not None
@@ -209,7 +211,7 @@ def _is_public(rule: Rule, plain: str) -> bool:
 
 
 def evidence_of(
-    answer: Sequence[Finding], context: Sequence[tuple[int, Finding]], spans: Sequence[Span] | None = None
+    answer: Sequence[LeakFinding], context: Sequence[tuple[int, LeakFinding]], spans: Sequence[Span] | None = None
 ) -> Evidence:
     """Return the rules that found something and the places, without repeating the text.
 
@@ -235,6 +237,6 @@ def evidence_of(
     return Evidence(message, tuple(spans[:MAX_SPANS]), {"rules": data})
 
 
-def _listed(found: Sequence[Finding]) -> str:
+def _listed(found: Sequence[LeakFinding]) -> str:
     counts = Counter(finding.rule.description for finding in found)
     return ", ".join(what if count == 1 else f"{what} ({count})" for what, count in counts.items())

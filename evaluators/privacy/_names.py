@@ -12,7 +12,7 @@ from leadline.evaluators.models.token_classifiers import Entity
 
 if TYPE_CHECKING:
     from leadline.evaluators.ground.refs import ModelRef
-    from leadline.evaluators.privacy._leakage import Finding
+    from leadline.evaluators.privacy._leakage import LeakFinding
 
 
 class NameKind(NamedTuple):
@@ -73,7 +73,7 @@ def require_kinds(ref: ModelRef, types: Iterable[str], wanted: Collection[str]) 
 
 
 def names_in(
-    entities: Iterable[Entity], wanted: Collection[str], least: float, known: Sequence[Finding]
+    entities: Iterable[Entity], wanted: Collection[str], least: float, known: Sequence[LeakFinding]
 ) -> list[NameMatch]:
     """Return the entities that are wanted, without those that overlap what rules found.
 

@@ -15,7 +15,7 @@ from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground.errors import OutOfMemory
 from leadline.evaluators.models import token_classifiers, weights
 from leadline.evaluators.models.token_classifiers import Entity
-from leadline.evaluators.privacy._leakage import Finding, LeakageEvaluator, LeakageParams
+from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, LeakFinding
 from leadline.evaluators.privacy._names import names_in, require_kinds
 from leadline.evaluators.privacy.rules.matching import RuleMatch, examine, leaks
 
@@ -186,6 +186,6 @@ class PiiLeakage(LeakageEvaluator):
         context = [(at, each) for at, found in enumerate(chunks) for each in found]
         return self.scored(answer, context, aside=examined[0])
 
-    def _with_entities(self, by_rules: Sequence[RuleMatch], entities: Sequence[Entity]) -> list[Finding]:
+    def _with_entities(self, by_rules: Sequence[RuleMatch], entities: Sequence[Entity]) -> list[LeakFinding]:
         names = names_in(entities, self.params.ner_types, self.params.ner_probability, by_rules)
         return sorted([*by_rules, *names], key=lambda finding: finding.start)

@@ -54,12 +54,8 @@ class ContextPrecision(JudgeEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
-            Metric(
-                "context_precision",
-                "Context precision",
-                True,
-                primary=True,
-                description="Whether the chunks that are useful for the expected answer rank above the others.",
+            Metric.higher(
+                "context_precision", "Whether the chunks that are useful for the expected answer rank above the others."
             ),
         ),
         judge="llm",

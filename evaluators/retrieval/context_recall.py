@@ -51,12 +51,9 @@ class ContextRecall(JudgeEvaluator):
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
-            Metric(
+            Metric.higher(
                 "context_recall",
-                "Context recall",
-                True,
-                primary=True,
-                description="Share of the expected answer's sentences that can be attributed to the retrieved context.",
+                "Share of the expected answer's sentences that can be attributed to the retrieved context.",
             ),
         ),
         judge="llm",

@@ -58,12 +58,8 @@ class ContextRelevancy(JudgeEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
-            Metric(
-                "context_relevancy",
-                "Context relevancy",
-                True,
-                primary=True,
-                description="Share of the retrieved context's sentences that are relevant to the question.",
+            Metric.higher(
+                "context_relevancy", "Share of the retrieved context's sentences that are relevant to the question."
             ),
         ),
         judge="llm",

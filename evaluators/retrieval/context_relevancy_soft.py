@@ -43,19 +43,13 @@ class ContextRelevancySoft(EmbeddingEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
-            Metric(
+            Metric.higher(
                 "recall_relevancy",
-                "Recall Relevancy",
-                higher_is_better=True,
+                "Relevancy of the retrieved chunk closest to the question.",
+                name="Recall Relevancy",
                 primary=True,
-                description="Relevancy of the retrieved chunk closest to the question.",
             ),
-            Metric(
-                "precision_relevancy",
-                "Precision Relevancy",
-                higher_is_better=True,
-                description="Mean relevancy of the retrieved chunks.",
-            ),
+            Metric.higher("precision_relevancy", "Mean relevancy of the retrieved chunks.", name="Precision Relevancy"),
         ),
         gpu=True,
         lane="gpu",

@@ -1,4 +1,4 @@
-"""Context precision, recall and relevance as Valor's judges measure them."""
+"""Context precision and recall as Valor's judges measure them."""
 
 from __future__ import annotations
 
@@ -48,16 +48,7 @@ class ValorContextPrecision(JudgeEvaluator):
         family="retrieval",
         origin="valor",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric(
-                "context_precision",
-                "Context precision",
-                True,
-                threshold=None,
-                primary=True,
-                description="Mean precision at the ranks of the contexts that are useful for the expected answer.",
-            ),
-        ),
+        metrics=(Metric.higher("context_precision", threshold=None),),
         judge="llm",
         lane="judge",
         llm=False,
@@ -113,13 +104,10 @@ class ValorContextRecall(JudgeEvaluator):
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
-            Metric(
+            Metric.higher(
                 "context_recall",
-                "Context recall",
-                True,
+                "Share of the expected answer's statements that can be attributed to the contexts.",
                 threshold=None,
-                primary=True,
-                description="Share of the expected answer's statements that can be attributed to the contexts.",
             ),
         ),
         judge="llm",
@@ -155,59 +143,5 @@ class ValorContextRecall(JudgeEvaluator):
                     "statements": as_json(stated[best], replies[best].verdicts),
                     "by_expected_answer": scores,
                 },
-            ),
-        )
-
-
-@register
-class ValorContextRelevance(JudgeEvaluator):
-    """Share of the retrieved contexts that are relevant to the question.
-
-    **Method.** The judge says of each context whether any part of it is relevant to answering the question. The score
-    is the share of relevant contexts; their order does not matter.
-
-    **Edge cases.**
-
-    * A context that is relevant in one sentence out of many is relevant.
-    * A reply with more or fewer verdicts than contexts is unreadable, and asked for again.
-
-    **Source.** Striveworks Valor, metrics reference, "Context Relevance (LLM-Guided)".
-    """
-
-    spec = Spec(
-        id="valor.context_relevance",
-        name="Context Relevance (Valor)",
-        family="retrieval",
-        origin="valor",
-        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric(
-                "context_relevance",
-                "Context relevance",
-                True,
-                threshold=None,
-                primary=True,
-                description="Share of the retrieved contexts that are relevant to the question.",
-            ),
-        ),
-        judge="llm",
-        lane="judge",
-        llm=False,
-        keywords=("judge", "retrieval", "relevance"),
-        source=SOURCE,
-    )
-    prompts = {"verdicts": prompt_beside(__file__, "valor_context_relevance.jinja")}  # noqa: RUF012
-
-    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
-        """Judge one row."""
-        contexts = [chunk.content for chunk in row.retrieved_context]
-        reply = await one_each(judge, "verdicts", Verdicts, contexts, question=row.question)
-        relevant = [verdict.verdict == "yes" for verdict in reply.verdicts]
-        return RowScore(
-            {"context_relevance": sum(relevant) / len(contexts)},
-            Evidence(
-                f"{sum(relevant)} of {len(contexts)} retrieved contexts are relevant to the question.",
-                chunk_spans(row.retrieved_context, relevant, "relevant", "not relevant"),
-                {"contexts": reply.model_dump()["verdicts"]},
             ),
         )

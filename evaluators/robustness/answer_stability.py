@@ -81,21 +81,17 @@ class AnswerStability(RowEvaluator):
         origin="leadline",
         inputs=(RowField.ORIGINAL_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "answer_stability",
-                "Answer stability",
-                True,
+                "Likeness of the answers to copies of a question to the answer to the original.",
                 threshold=None,
                 primary=True,
-                description="Likeness of the answers to copies of a question to the answer to the original.",
             ),
-            Metric(
+            Metric.higher(
                 "same_answer",
-                "Same answer",
-                True,
+                "Share of copies whose answer has the very same words as that to the original.",
                 threshold=None,
                 share=True,
-                description="Share of copies whose answer has the very same words as that to the original.",
             ),
         ),
         insight_type="robustness",

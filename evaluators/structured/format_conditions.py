@@ -123,20 +123,14 @@ class Format(RowEvaluator):
         also_reads=(RowField.METADATA,),
         metadata=(KEY,),
         metrics=(
-            Metric(
+            Metric.higher(
                 "format",
-                "Format as asked for",
-                True,
+                "Share of answers that satisfy all conditions of form.",
+                name="Format as asked for",
                 primary=True,
                 share=True,
-                description="Share of answers that satisfy all conditions of form.",
             ),
-            Metric(
-                "conditions_met",
-                "Conditions met",
-                True,
-                description="Share of the conditions of form that an answer satisfies.",
-            ),
+            Metric.higher("conditions_met", "Share of the conditions of form that an answer satisfies."),
         ),
         sentences=True,
         keywords=("rule-based", "markdown", "length", "bullets", "headings", "instruction following", "ifeval"),

@@ -117,42 +117,32 @@ class JsonFields(RowEvaluator):
         origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
-                "field_accuracy",
-                "Field accuracy",
-                True,
-                primary=True,
-                description="Share of the expected fields that are right.",
-            ),
-            Metric(
+            Metric.higher("field_accuracy", "Share of the expected fields that are right.", primary=True),
+            Metric.higher(
                 "all_fields",
-                "All fields right",
-                True,
+                "Share of answers of which all fields are right and none is extra.",
+                name="All fields right",
                 share=True,
-                description="Share of answers of which all fields are right and none is extra.",
             ),
-            Metric(
+            Metric.lower(
                 "missing",
-                "Missing fields",
-                False,
+                "Expected fields that an answer does not have.",
+                name="Missing fields",
                 range=(0.0, float(MOST_FIELDS)),
                 threshold=None,
-                description="Expected fields that an answer does not have.",
             ),
-            Metric(
+            Metric.lower(
                 "extra",
-                "Extra fields",
-                False,
+                "Fields of an answer that nobody expects.",
+                name="Extra fields",
                 range=(0.0, float(MOST_FIELDS)),
                 threshold=None,
-                description="Fields of an answer that nobody expects.",
             ),
-            Metric(
+            Metric.higher(
                 "field_f1",
-                "Field F1",
-                True,
+                "Harmonic mean of precision and recall of the fields of all rows.",
+                name="Field F1",
                 dataset_level=True,
-                description="Harmonic mean of precision and recall of the fields of all rows.",
             ),
         ),
         suits=(DataKind.JSON_REFERENCES,),

@@ -89,22 +89,20 @@ class JsonSchema(RowEvaluator):
         metadata=(KEY,),
         packages=("jsonschema",),
         metrics=(
-            Metric(
+            Metric.higher(
                 "json_schema",
-                "Satisfies the schema",
-                True,
+                "Share of answers that are JSON of the form that the schema asks for.",
+                name="Satisfies the schema",
                 primary=True,
                 share=True,
-                description="Share of answers that are JSON of the form that the schema asks for.",
             ),
-            Metric(
+            Metric.lower(
                 "errors_per_answer",
-                "Schema errors per answer",
-                False,
+                "Errors against the schema, per answer that has one.",
+                name="Schema errors per answer",
                 range=(0.0, float(MOST_ERRORS)),
                 threshold=None,
                 dataset_level=True,
-                description="Errors against the schema, per answer that has one.",
             ),
         ),
         version="2",

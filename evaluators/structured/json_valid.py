@@ -64,13 +64,8 @@ class JsonValid(RowEvaluator):
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         metrics=(
-            Metric(
-                "json_valid",
-                "Valid JSON",
-                True,
-                primary=True,
-                share=True,
-                description="Share of answers that a strict parser of JSON reads.",
+            Metric.higher(
+                "json_valid", "Share of answers that a strict parser of JSON reads.", name="Valid JSON", share=True
             ),
         ),
         suits=(DataKind.JSON,),

@@ -72,13 +72,11 @@ class LanguageCheck(RowEvaluator):
         origin="leadline",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "language_as_expected",
-                "Language as expected",
-                True,
+                "Share of answers in the language of the question, or in one that was asked for.",
                 threshold=0.95,
                 share=True,
-                description="Share of answers in the language of the question, or in one that was asked for.",
             ),
         ),
         packages=("py3langid",),

@@ -20,14 +20,12 @@ _LENGTHS: Final = (
     Metric("characters", "Characters", False, (0, INF), None, description="Mean number of characters of an answer."),
     Metric("sentences", "Sentences", False, (0, INF), None, description="Mean number of sentences of an answer."),
 )
-_WITHIN: Final = Metric(
+_WITHIN: Final = Metric.higher(
     "length_within_limits",
-    "Length within limits",
-    True,
+    "Share of answers whose length is within all limits that were given.",
     threshold=1.0,
     primary=True,
     share=True,
-    description="Share of answers whose length is within all limits that were given.",
 )
 _UNITS: Final = {"words": "word", "characters": "character", "sentences": "sentence"}
 

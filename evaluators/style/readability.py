@@ -65,31 +65,20 @@ class Readability(RowEvaluator):
         origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
-            Metric(
+            Metric.higher(
                 "reading_ease",
-                "Reading ease",
-                True,
+                "Flesch's reading ease; 60 to 70 is plain English, lower is harder.",
                 range=(-INF, 121.23),
                 threshold=None,
                 primary=True,
-                description="Flesch's reading ease; 60 to 70 is plain English, lower is harder.",
             ),
-            Metric(
+            Metric.lower(
                 "reading_grade",
-                "Reading grade",
-                False,
+                "Flesch and Kincaid's grade: school years that the text asks for.",
                 range=(-3.41, INF),
                 threshold=None,
-                description="Flesch and Kincaid's grade: school years that the text asks for.",
             ),
-            Metric(
-                "words_per_sentence",
-                "Words per sentence",
-                False,
-                range=(0.0, INF),
-                threshold=None,
-                description="Mean number of words of a sentence.",
-            ),
+            Metric.lower("words_per_sentence", "Mean number of words of a sentence.", range=(0.0, INF), threshold=None),
         ),
         packages=("py3langid",),
         sentences=True,

@@ -48,7 +48,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class TopicCoverage:
     """The coverage of a document by its summary.
 
     Attributes:
@@ -63,7 +63,7 @@ class Coverage:
     dimensions: int
 
 
-def cover(document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], *, seed: int) -> Coverage:
+def cover(document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], *, seed: int) -> TopicCoverage:
     """Return the coverage of a document by the sentences of its summary.
 
     Args:
@@ -80,9 +80,9 @@ def cover(document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], *
     kept = sorted({place for place in closest if place is not None})
     dimensions = points.shape[1]
     if not plane.length:
-        return Coverage(None, closest, dimensions)
+        return TopicCoverage(None, closest, dimensions)
     covered = three_segments(plane.distances[kept][:, kept])
-    return Coverage(clip(covered / plane.length, 0.0, 1.0), closest, dimensions)
+    return TopicCoverage(clip(covered / plane.length, 0.0, 1.0), closest, dimensions)
 
 
 def reduce(

@@ -53,13 +53,12 @@ class Bleu(OverlapEvaluator[NGrams]):
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=tuple(
-            Metric(
-                key=f"bleu_{n}",
-                name=f"BLEU-{n}",
-                higher_is_better=True,
-                primary=n == 1,
-                description=f"Share of the answer's {_GRAMS[n - 1]} that stand in the expected answer too, with a "
+            Metric.higher(
+                f"bleu_{n}",
+                f"Share of the answer's {_GRAMS[n - 1]} that stand in the expected answer too, with a "
                 "penalty for brevity.",
+                name=f"BLEU-{n}",
+                primary=n == 1,
             )
             for n in range(1, 5)
         ),

@@ -112,26 +112,23 @@ class CompletenessFaithfulness(Evaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 COMPLETENESS,
-                "Completeness",
-                higher_is_better=True,
+                "Part of the area of the document's sentences that the summary's grounded sentences cover.",
+                name="Completeness",
                 primary=True,
-                description="Part of the area of the document's sentences that the summary's grounded sentences cover.",
             ),
-            Metric(
+            Metric.higher(
                 CONV,
-                "Faithfulness (SummaC Conv)",
-                higher_is_better=True,
-                description="How well the summary preserves the meaning and the facts of the document: a learned layer "
+                "How well the summary preserves the meaning and the facts of the document: a learned layer "
                 "over the distribution of entailment between their sentences.",
+                name="Faithfulness (SummaC Conv)",
             ),
-            Metric(
+            Metric.higher(
                 ZERO_SHOT,
-                "Faithfulness (SummaC ZS)",
-                higher_is_better=True,
-                description="How well the summary preserves the meaning and the facts of the document: the mean over "
+                "How well the summary preserves the meaning and the facts of the document: the mean over "
                 "its sentences of the best support that one of the document's gives.",
+                name="Faithfulness (SummaC ZS)",
             ),
         ),
         gpu=False,

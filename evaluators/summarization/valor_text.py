@@ -159,13 +159,11 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
-            Metric(
+            Metric.higher(
                 "bleu",
-                "BLEU",
-                True,
+                "Weighted precision of the answer's n-grams, with a penalty for brevity.",
+                name="BLEU",
                 threshold=None,
-                primary=True,
-                description="Weighted precision of the answer's n-grams, with a penalty for brevity.",
             ),
         ),
         insight_type="summarization",

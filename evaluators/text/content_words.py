@@ -53,7 +53,7 @@ _POINTS_IN_NUMBER: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ContentItem:
     """A word, a number or a month of a text.
 
     Attributes:
@@ -81,7 +81,7 @@ class Content:
     """
 
     text: str
-    items: tuple[Item, ...]
+    items: tuple[ContentItem, ...]
 
     @cached_property
     def squeezed(self) -> str:
@@ -110,7 +110,7 @@ class Content:
                 found[item.kind, item.value].append(place)
         return dict(found)
 
-    def places(self, wanted: Item) -> Sequence[int]:
+    def places(self, wanted: ContentItem) -> Sequence[int]:
         """Return where an item stands, words in any inflection, and a number with decimals also where it is rounded."""
         if isinstance(wanted.value, str):
             word = _COUNTRIES.get(wanted.value, wanted.value)
@@ -125,7 +125,7 @@ class Content:
 def read_content(text: str) -> Content:
     """Return the items of a text."""
     folded = _folded(text)
-    items: list[Item] = []
+    items: list[ContentItem] = []
     for found in _TOKEN.finditer(folded):
         if len(items) >= MOST_ITEMS:
             break
@@ -148,34 +148,34 @@ def _spelt_date(found: re.Match[str]) -> str:
     return f"{found[1]} {_TABLES['months'][month - 1].split()[0].title()} {found[3]}" if 1 <= month <= 12 else found[0]
 
 
-def _items(found: re.Match[str], text: str, before: Sequence[Item]) -> Iterator[Item]:
+def _items(found: re.Match[str], text: str, before: Sequence[ContentItem]) -> Iterator[ContentItem]:
     token, start = found[0], found.start()
     word = token.lower()
     if token[0].isdigit():
         points = _POINTS_IN_NUMBER.fullmatch(token) and not token.startswith("0")
-        yield Item("number", float(token.replace("." if points else ",", "")), start)
+        yield ContentItem("number", float(token.replace("." if points else ",", "")), start)
     elif re.match(f"[{UNSPACED}]", token):
         for at in range(max(1, len(token) - 1)):
-            yield Item("word", token[at : at + 2], start + at)
+            yield ContentItem("word", token[at : at + 2], start + at)
     elif word in ("st", "nd", "rd", "th") and start and text[start - 1].isdigit():
         return
     elif word in MONTHS and (token[0].isupper() or word not in _ALSO_WORDS):
-        yield Item("month", MONTHS[word], start)
+        yield ContentItem("month", MONTHS[word], start)
     elif (value := _NUMBERS.get(word, _ORDINALS.get(word))) is not None:
-        yield Item("number", value, start, spelt=True)
+        yield ContentItem("number", value, start, spelt=True)
     elif word in _SCALES and before and before[-1].kind == "number":
-        yield Item("number", _SCALES[word], start, spelt=True)
+        yield ContentItem("number", _SCALES[word], start, spelt=True)
     else:
-        yield Item("word", word, start, token[0].isupper())
+        yield ContentItem("word", word, start, token[0].isupper())
 
 
-def _append(items: list[Item], item: Item) -> None:
+def _append(items: list[ContentItem], item: ContentItem) -> None:
     """Add an item; a number in words that goes on joins the one before it: twenty five, three hundred and five."""
     last = items[-1] if items else None
     if last and last.kind == item.kind == "number" and item.spelt:
         value = spelt_on(float(last.value), float(item.value), spelt=last.spelt)
         if value is not None:
-            items[-1] = Item("number", value, last.start, spelt=True)
+            items[-1] = ContentItem("number", value, last.start, spelt=True)
             return
     items.append(item)
 

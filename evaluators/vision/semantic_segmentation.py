@@ -62,22 +62,20 @@ class SemanticSegmentation(RowEvaluator):
         annotations=("raster", "region"),
         input_names=("rasters",),
         metrics=(
-            Metric(
+            Metric.higher(
                 "iou",
-                "IOU",
-                True,
+                "Intersection of all labels' regions over their union, over the whole dataset.",
+                name="IOU",
                 threshold=None,
                 pooled=True,
-                description="Intersection of all labels' regions over their union, over the whole dataset.",
             ),
-            Metric(
+            Metric.higher(
                 "miou",
-                "Mean IOU",
-                True,
+                "Mean over the labels of the intersection over union over the whole dataset.",
+                name="Mean IOU",
                 threshold=None,
                 primary=True,
                 pooled=True,
-                description="Mean over the labels of the intersection over union over the whole dataset.",
             ),
         ),
         insight_type="segmentation",

@@ -7,25 +7,17 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 import click
 
-from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.command.session import Session, relay_warnings, say
-from leadline.flows.prefect.choice import ServerUse, chosen_server, idle_minutes
 from leadline.flows.shared.json_lines import prefect_environment
 
 INTERRUPTED: Final = 130
 STOPPED: Final = 143
-
-ON_AN_API: Final = frozenset({"evaluate", "ci", "reparse", "collect", "generate", "check-version"})
-"""Commands that run on a Prefect API."""
-
-NO_RUN: Final = frozenset({"-h", "--help", "--dry-run"})
-"""Options with which such a command runs nothing."""
 
 T = TypeVar("T")
 
@@ -86,16 +78,14 @@ def on_an_api(
     *,
     direct: Callable[[], T],
     first: Callable[[], None],
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Run a flow on the Prefect API that the user chose, or do its work without Prefect, and show the progress.
+    """Run a flow on the Prefect API that there is, or do its work without Prefect, and show the progress.
 
     Args:
         session: The command's options.
         work: Imports and runs the flow.
         direct: Does the same work in this process, without Prefect.
         first: Refuses what the flow would refuse; the cheapest to find comes first.
-        meanwhile: What else can be done while a server starts.
     """
     os.environ.update(prefect_environment())
     if not session.debug:
@@ -104,36 +94,17 @@ def on_an_api(
         logging.raiseExceptions = False  # what a log's receiver does not take is no concern of the user
         relay_warnings()
     from leadline.flows.command.progress_bars import shown
-    from leadline.flows.prefect.resolve import ensure_api
+    from leadline.flows.prefect.resolve import chosen_server, ensure_api
 
     def tell(message: str) -> None:
         if not session.quiet:
             say(message)
 
-    choice = chosen_server(session.server)
-    with shown(session), ensure_api(tell, choice=choice, first=first, meanwhile=meanwhile) as api:
-        return work() if api else direct()
-
-
-def start_ahead(arguments: Sequence[str]) -> None:
-    """Start the kept server before anything else, if this command line will use one and there is none.
-
-    The server takes seconds to start; the command meanwhile imports, checks and loads. What is wrong with a command
-    line is left to the command to say: nothing is asked of a server in vain, so it soon ends.
-
-    Args:
-        arguments: The command line.
-    """
-    words = [word for word, before in zip(arguments, ["", *arguments], strict=False) if before != "--store"]
-    command = next((word for word in words if not word.startswith("-")), "")
-    if command not in ON_AN_API or NO_RUN & set(words):
-        return
-    from leadline.flows.prefect.background import launch
-    from leadline.flows.prefect.prefect_settings import configured_api
-
-    with suppress(LeadlineError, OSError):
-        if chosen_server(_option(words, "--server")).use == ServerUse.KEPT and not configured_api():
-            launch(idle_minutes=idle_minutes())
+    use = chosen_server(session.server)
+    with shown(session):
+        first()
+        with ensure_api(tell, use) as api:
+            return work() if api else direct()
 
 
 def store_of(arguments: Sequence[str]) -> Path:

@@ -16,7 +16,7 @@ import click
 
 from leadline.evaluators.ground.secret_values import masked
 from leadline.flows.command.grouped_help import GroupedOption
-from leadline.flows.prefect.choice import ServerUse
+from leadline.flows.prefect.resolve import ServerUse
 from leadline.flows.shared.option_group import OptionGroup
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Session:
         debug: Show tracebacks and Prefect's log.
         quiet: Show no progress and no messages but errors.
         began: When the command began, on the clock of :func:`time.monotonic`.
-        server: Which Prefect server a run uses, or ``None`` for what the environment and ``leadline.toml`` say.
+        server: Whether a run uses a Prefect server, or ``None`` for what the environment and ``leadline.toml`` say.
     """
 
     store: str | None = None
@@ -129,8 +129,8 @@ def server_option(command: F) -> F:
         type=click.Choice([use.value for use in ServerUse]),
         expose_value=False,
         callback=_remember,
-        help="Prefect server where PREFECT_API_URL names none: one that stays for further commands, one for this run, "
-        "or none and no history.  [default: $LEADLINE_SERVER, leadline.toml, none on CI machines, or kept]",
+        help="Keep the history on the Prefect server of PREFECT_API_URL or of leadline server start, if there is one, "
+        "or keep none.  [default: $LEADLINE_SERVER, leadline.toml, or auto]",
     )
     return option(command)
 

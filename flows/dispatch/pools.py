@@ -15,7 +15,6 @@ from prefect.settings import PREFECT_API_URL
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.project_scope import in_project
 from leadline.flows.dispatch.failures import NoWorkers
-from leadline.flows.prefect.resolve import current_api
 from leadline.flows.shared.settings import Dispatch
 
 if TYPE_CHECKING:
@@ -78,8 +77,6 @@ def _look_at_pool(client: SyncPrefectClient, lane: Lane, deployment: DeploymentR
 def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     """Return the lanes whose chunks go to workers, each with the number of workers online.
 
-    Nothing goes to workers on a server of the run's own, where there can be none.
-
     Args:
         dispatch: What was asked for.
         lanes: The lanes that the run may need.
@@ -90,10 +87,10 @@ def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     if dispatch == Dispatch.INLINE:
         return {}
     forced = dispatch == Dispatch.WORKERS
-    if not _serves_workers():
+    if not PREFECT_API_URL.value():
         if forced:
             raise NoWorkers(
-                "The Prefect server of this run serves no workers.",
+                "This run has no Prefect server, which workers are found through.",
                 hint="Set PREFECT_API_URL to theirs, start one (leadline server start), or use --dispatch inline.",
             )
         return {}
@@ -112,8 +109,3 @@ def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
             "Or use --dispatch auto, which scores such a lane here.",
         )
     return {pool.lane: pool.workers for pool in pools if pool.workers}
-
-
-def _serves_workers() -> bool:
-    api = current_api()
-    return bool(PREFECT_API_URL.value()) if api is None else api.services

@@ -28,12 +28,12 @@ def evaluated(session: Session, config: EvaluateConfig) -> EvaluateResult:
             lambda: _run(config),
             direct=lambda: _run_directly(config),
             first=lambda: _check(config),
-            meanwhile=_import,
         )
 
 
 def _run(config: EvaluateConfig) -> EvaluateResult:
-    from leadline.flows.evaluate.flow import evaluate as flow
+    with in_step("imports"):
+        from leadline.flows.evaluate.flow import evaluate as flow
     from leadline.flows.prefect.prefect_steps import recorded
 
     return recorded(flow, config, _run_directly)
@@ -47,7 +47,7 @@ def _run_directly(config: EvaluateConfig) -> EvaluateResult:
 
 
 def _check(config: EvaluateConfig) -> None:
-    """Refuse what the flow would refuse, before a server starts."""
+    """Refuse what the flow would refuse, before anything is run."""
     from leadline.flows.evaluate.prepare import prepare
 
     with in_step("checks"):
@@ -57,11 +57,6 @@ def _check(config: EvaluateConfig) -> None:
     for warning in prepared.loaded.column_warnings:
         say(f"Warning: {clean(warning)}.")
     say_left_out(prepared.applicable().left_out)
-
-
-def _import() -> None:
-    with in_step("imports"):
-        import leadline.flows.evaluate.flow  # noqa: F401 - takes a second, while the server starts
 
 
 def say_left_out(left_out: Mapping[str, str]) -> None:

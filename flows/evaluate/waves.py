@@ -13,7 +13,7 @@ from leadline.tasks.runs.baseline import NONE, find_baseline
 from leadline.tasks.stopping.looks import Look
 from leadline.tasks.stopping.wave_order import wave_of
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.wave_steps import Asked, end_waves, look_after
+from leadline.tasks.wave_steps import StopQuestions, end_waves, look_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ def against_of(config: EvaluateConfig) -> str | None:
     return NONE if config.stop_when == "decided" and config.against is None else config.against
 
 
-def asked_of(store: Store, run: Run, config: EvaluateConfig) -> Asked:
+def asked_of(store: Store, run: Run, config: EvaluateConfig) -> StopQuestions:
     """Return what must be decided before judging may stop.
 
     Args:
         config: The request.
     """
-    asked = Asked(config.fail_on.value, config.min_coverage)
+    asked = StopQuestions(config.fail_on.value, config.min_coverage)
     if config.against in (None, NONE):
         return asked
     found = find_baseline(store, run, config.against)
@@ -82,7 +82,7 @@ def score_in_waves(
     return replace(planned, chunks=judged, to_compute=planned.to_compute - left)
 
 
-def _look(store: Store, run: Run, wave: int, asked: Asked, steps: Steps) -> Look:
+def _look(store: Store, run: Run, wave: int, asked: StopQuestions, steps: Steps) -> Look:
     look = steps.step("look", look_after, store, run, wave, asked)
     told = ", ".join(look.open) or look.decision
     steps.log.info("After wave %d: %s", wave + 1, f"open: {told}" if look.decision == "open" else told)

@@ -2,22 +2,19 @@
 
 Prefect runs more than a hundred migrations on an empty database, which takes longer than all else that its server does
 to start. ``prefect_schema.sql`` is what they leave behind in SQLite; it is used where the installed Prefect is the one
-that it was written with, and a test compares the two. Write it anew for another Prefect::
-
-    python -m leadline.flows.prefect.database > flows/prefect/prefect_schema.sql
+that it was written with, and a test compares the two. ``tests/support/prefect_schema.py`` writes it anew for another.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 SCHEMA: Final = Path(__file__).with_name("prefect_schema.sql")
-_FIRST_LINE: Final = "-- Prefect "
+FIRST_LINE: Final = "-- Prefect "
 
 
 def prepare_database() -> bool:
@@ -34,7 +31,7 @@ def prepare_database() -> bool:
     script = SCHEMA.read_text(encoding="utf-8")
     if url.get_backend_name() != "sqlite" or not url.database or ":memory:" in url.database or url.query:
         return False
-    if script.partition("\n")[0] != _FIRST_LINE + prefect.__version__:
+    if script.partition("\n")[0] != FIRST_LINE + prefect.__version__:
         return False
     return create(Path(url.database), script)
 
@@ -60,37 +57,3 @@ def create(file: Path, script: str) -> bool:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{draft}{suffix}").unlink(missing_ok=True)
     return True
-
-
-def statements(file: Path) -> list[str]:
-    """Return the statements that make the tables and indexes of a database, and the revision that it is at.
-
-    Args:
-        file: The database.
-    """
-    with closing(sqlite3.connect(file)) as database:
-        rows = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
-        (revision,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
-    return [*(text for (text,) in rows), f"INSERT INTO alembic_version VALUES ('{revision}')"]
-
-
-def _main() -> None:
-    """Print the schema that the migrations of the installed Prefect end at."""
-    import asyncio
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "prefect.db"
-        os.environ["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{file}"
-        import prefect
-        from prefect.server.database import provide_database_interface
-
-        asyncio.run(provide_database_interface().create_db())
-        made = statements(file)
-    lines = [line.rstrip() for statement in made for line in f"{statement};".splitlines()]
-    with suppress(BrokenPipeError):
-        sys.stdout.write("\n".join([_FIRST_LINE + prefect.__version__, *lines]) + "\n")
-
-
-if __name__ == "__main__":
-    _main()

@@ -47,7 +47,7 @@ class EventNotSent(LeadlineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EventOutcome:
     """Outcome of an event.
 
     Attributes:
@@ -72,7 +72,7 @@ class Sent:
     id: UUID
     new: bool
     occurred: str
-    outcome: Outcome | None
+    outcome: EventOutcome | None
 
 
 def send_once(
@@ -145,7 +145,7 @@ class Entry:
     occurred: str
     event: str
     about: str
-    outcome: Outcome | None
+    outcome: EventOutcome | None
 
 
 def recent(hours: float, *, failed_only: bool = False, limit: int = 100) -> list[Entry]:
@@ -168,7 +168,9 @@ def recent(hours: float, *, failed_only: bool = False, limit: int = 100) -> list
         entries = []
         for event in sorted(found, key=lambda event: event.occurred, reverse=True)[:limit]:
             outcome = (
-                Outcome(failed=failure_reason(event.payload)) if event.event == FAILED else _outcome(client, event.id)
+                EventOutcome(failed=failure_reason(event.payload))
+                if event.event == FAILED
+                else _outcome(client, event.id)
             )
             about = event.resource.get("prefect.resource.name") or event.resource.id
             entries.append(Entry(event.occurred.isoformat(timespec="seconds"), event.event, about, outcome))
@@ -240,7 +242,7 @@ def _arrived(client: SyncPrefectClient, identifier: UUID) -> ReceivedEvent:
         time.sleep(0.1)
 
 
-def _outcome(client: SyncPrefectClient, identifier: UUID) -> Outcome | None:
+def _outcome(client: SyncPrefectClient, identifier: UUID) -> EventOutcome | None:
     """Return what automations did on an event; a success outweighs failures."""
     page = client.read_events(
         EventFilter(
@@ -253,9 +255,9 @@ def _outcome(client: SyncPrefectClient, identifier: UUID) -> Outcome | None:
     for event in page.events:
         if event.event == EXECUTED:
             runs = [r.id.removeprefix("prefect.flow-run.") for r in event.related if r.role == "flow-run"]
-            return Outcome(flow_run=runs[0] if runs else "")
+            return EventOutcome(flow_run=runs[0] if runs else "")
         failed = failure_reason(event.payload)
-    return Outcome(failed=failed) if failed else None
+    return EventOutcome(failed=failed) if failed else None
 
 
 def known_as(client: SyncPrefectClient, run: FlowRun) -> str:

@@ -1,4 +1,4 @@
-"""Two of Prefect's settings, read without importing Prefect: where its home is, and which API the user configured.
+"""Prefect's settings: what Leadline's servers have in common, and what the user says, read without importing Prefect.
 
 A command decides about a server before Prefect is imported, which takes most of a second. The sources and their order
 are Prefect's own: the environment, ``.env``, ``prefect.toml`` and ``pyproject.toml`` in the working directory, and the
@@ -10,7 +10,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+BATCHED_WRITES: Final = {
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
+}
+"""Settings with which the server writes task runs and events in batches: hundreds a second instead of some 30."""
+
+RETENTION: Final = {
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(90 * 86_400),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
+}
+"""Settings with which the server deletes, every hour, flow runs (with their task runs, logs and artifacts) that ended
+more than so many seconds ago, and events older than 30 days. The environment may say otherwise."""
+
+NO_TELEMETRY: Final = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+"""Settings that turn off Prefect's telemetry."""
 
 
 def prefect_home() -> Path:

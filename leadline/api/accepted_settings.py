@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 from leadline.flows.shared.settings import Judges, Models
 
 
-class Settings(TypedDict, total=False):
+class AcceptedSettings(TypedDict, total=False):
     """Settings of an evaluation beside those that :func:`leadline.evaluate` names."""
 
     evaluators: Sequence[str]

@@ -13,14 +13,14 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
-from leadline.api.accepted_settings import Settings
+from leadline.api.accepted_settings import AcceptedSettings
 from leadline.api.checked_config import checked
 from leadline.api.comparison import Evaluated
 from leadline.api.inputs import Data, Staged, stage
 from leadline.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.api.result import Result
 from leadline.api.shown_progress import shown
-from leadline.api.target_answers import Asked, TargetFunction, Targets, asked, collect_answers
+from leadline.api.target_answers import AskedTarget, TargetFunction, Targets, asked, collect_answers
 from leadline.evaluators.core.registry import lent
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import DatasetError, LeadlineError, UsageError
@@ -59,14 +59,14 @@ def evaluate(
     progress: bool | None = None,
     config: EvaluateConfig | None = None,
     flow: bool = False,
-    **settings: Unpack[Settings],
+    **settings: Unpack[AcceptedSettings],
 ) -> Result:
     """Score answers and write a report.
 
     The run happens in this process, without Prefect; notebooks and programs with an event loop of their own may call
     this too, and :func:`aevaluate` leaves their loop free meanwhile. As a flow its history is kept by the Prefect
-    server that is configured or kept, or by a temporary one, as ``$LEADLINE_SERVER`` says, and workers can score. What
-    it leaves in the store is the same.
+    server that is configured or that ``leadline server start`` keeps, and workers can score; where there is none, that
+    is said. What it leaves in the store is the same.
 
     Args:
         data: The cases with the models' answers: a path, a DataFrame (pandas, polars), an Arrow table, a list of
@@ -236,7 +236,7 @@ def _evaluated(
     config: EvaluateConfig,
     picked: Chosen,
     staged: Staged | None = None,
-    asks: Asked | None = None,
+    asks: AskedTarget | None = None,
     *,
     flow: bool,
     progress: bool | None,
@@ -315,17 +315,14 @@ def _directly(config: EvaluateConfig, staged: Staged | None = None) -> EvaluateR
 
 
 def _recorded(config: EvaluateConfig) -> EvaluateResult:
-    """Run an evaluation as a Prefect flow."""
-    from leadline.flows.prefect.choice import Choice, ServerUse, chosen_server
+    """Run an evaluation as a Prefect flow, where there is a server."""
     from leadline.flows.prefect.resolve import ensure_api
 
-    choice = chosen_server()
-    if not choice.stated and choice.use == ServerUse.NONE:
-        choice = Choice(ServerUse.TEMPORARY)
-    with ensure_api(choice=choice, first=lambda: prepare(config, check_key=True)) as api:
+    prepare(config, check_key=True)
+    with ensure_api() as api:
         if api is None:
             return _directly(config)
-        from leadline.flows.evaluate.flow import evaluate as recorded
+        from leadline.flows.evaluate.flow import evaluate as flow
+        from leadline.flows.prefect.prefect_steps import recorded
 
-        result: EvaluateResult = recorded(config)
-        return result
+        return recorded(flow, config, _directly)

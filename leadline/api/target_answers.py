@@ -36,7 +36,7 @@ _NOT_OF_A_NAME: Final = re.compile(r"\W", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedTarget:
     """Functions that are to answer.
 
     Attributes:
@@ -48,7 +48,7 @@ class Asked:
     settings: Mapping[str, Any]
 
 
-def asked(target: Targets, settings: Mapping[str, Any], model_name: str = "") -> Asked:
+def asked(target: Targets, settings: Mapping[str, Any], model_name: str = "") -> AskedTarget:
     """Return the functions that are to answer, after a look at what is known of them.
 
     Args:
@@ -76,11 +76,11 @@ def asked(target: Targets, settings: Mapping[str, Any], model_name: str = "") ->
         _target(key, "in_memory:function", settings)
     if not functions:
         raise UsageError("No target was given.", code=ErrorCode.COLLECT_FUNCTION)
-    return Asked(functions, settings)
+    return AskedTarget(functions, settings)
 
 
 def collect_answers(
-    store: Store, asked: Asked, suite: str, output: Path, reading: Mapping[str, Any], *, team: str | None = None
+    store: Store, asked: AskedTarget, suite: str, output: Path, reading: Mapping[str, Any], *, team: str | None = None
 ) -> CollectResult:
     """Put all cases to the functions, and write their answers as a dataset.
 
@@ -107,7 +107,7 @@ def collect_answers(
         return collect_loaded(store, loaded, targets, output, limits_for(None, None, team), PlainSteps())
 
 
-def _identifier(key: str, function: TargetFunction, asked: Asked) -> str:
+def _identifier(key: str, function: TargetFunction, asked: AskedTarget) -> str:
     """Return a name of a function that no other code has, unless the user states its version."""
     stated = asked.settings.get("version")
     source = hashlib.sha256(key.encode()).hexdigest() if stated else code_digest(function).digest

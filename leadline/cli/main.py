@@ -25,7 +25,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.extensions import extensions, is_own, own_source
 from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
-from leadline.flows.command.running import start_ahead, store_of
+from leadline.flows.command.running import store_of
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.ground.permissions import keep_private
 from leadline.tasks.ground.timeline import process_began
@@ -159,7 +159,6 @@ def main() -> None:
     if "_LEADLINE_COMPLETE" in os.environ:
         cli.main(prog_name="leadline")  # a shell asks how to complete a command line
     keep_private(store_of(sys.argv[1:]))
-    start_ahead(sys.argv[1:])
     code = run(sys.argv[1:], began=process_began(_FIRST))
     _leave(code)
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import say, session_options
+
+if TYPE_CHECKING:
+    from leadline.flows.prefect.background import BackgroundServer
 
 
 @click.group()
@@ -16,7 +22,7 @@ from leadline.flows.command.session import say, session_options
 def server() -> None:
     """Keep a Prefect server with its UI.
 
-    Runs start one themselves, which ends when it is not used; one that is started here stays, and serves deployments.
+    It keeps the history of the runs of all commands, and serves deployments.
     """
 
 
@@ -27,24 +33,40 @@ def server() -> None:
     metavar="MINUTES",
     default="never",
     show_default=True,
-    help="End the server when it was not used for so many minutes.",
+    help="End the server after so many minutes without use.",
 )
 @session_options
 def start(port: int | None, idle: str) -> None:
-    """Start the server in the background and wait until it answers.
+    """Start the server in the background, unless it runs, and wait until it answers."""
+    from leadline.flows.prefect import background
 
-    It serves deployments, too. A server that a run started gives way to it.
-    """
-    from leadline.flows.prefect.background import start as launch
-    from leadline.flows.prefect.choice import minutes
-
-    limit = minutes(idle, "--idle")
-    say("Starting Prefect's server (3 to 10 s)…")
-    kept = launch(port, idle_minutes=limit)
+    limit = _minutes(idle)
+    if background.running() is None:
+        say("Starting Prefect's server (3 to 10 s)…")
+    kept = background.start(port, idle_minutes=limit)
     click.echo(kept.url)
+    say(f"Runs are recorded there from now on. The server {_end_of(kept)}.")
     configured = os.environ.get("PREFECT_API_URL")
     if configured and configured.rstrip("/") != kept.api:
         say(f"PREFECT_API_URL names another server, which is asked first: {configured}")
+
+
+def _minutes(text: str) -> float | None:
+    """Read a number of minutes, or ``never``."""
+    try:
+        number = None if text == "never" else float(text)
+    except ValueError:
+        number = 0.0
+    if number is not None and not 0 < number < float("inf"):
+        raise UsageError(
+            f"--idle: {text[:40]!r} is neither a number of minutes nor 'never'.", code=ErrorCode.CONFIG_OPTION
+        )
+    return number
+
+
+def _end_of(kept: BackgroundServer) -> str:
+    minutes = kept.idle_minutes
+    return "stays until: leadline server stop" if minutes is None else f"ends after {minutes:g} min without use"
 
 
 @server.command()
@@ -72,9 +94,7 @@ def status(as_json: bool) -> None:
     else:
         click.echo(kept.url)
         state = "running" if answers(kept.api) else "not answering"
-        end = "until it is stopped" if kept.idle_minutes is None else f"until {kept.idle_minutes:g} min without use"
-        purpose = "deployments and runs" if kept.services == "all" else "runs only"
         say(
-            f"{state} since {kept.started} {end}, for {purpose}, process {kept.pid}, PREFECT_HOME {kept.prefect_home}, "
+            f"{state} since {kept.started}, {_end_of(kept)}, process {kept.pid}, PREFECT_HOME {kept.prefect_home}, "
             f"log {kept.log}"
         )

@@ -17,7 +17,7 @@ from leadline.evaluators.ground.text import nouns, one_line, visible
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.prefect.report_links import run_link
 from leadline.pytest_plugin.answer_under_test import AnswerUnderTest
-from leadline.pytest_plugin.suite import Check
+from leadline.pytest_plugin.suite import SuiteCheck
 from leadline.tasks.analyse.changes import ModelChange
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.policy.policy import Role
@@ -49,7 +49,7 @@ class Outcome:
     status: Status
     message: str
     properties: tuple[tuple[str, object], ...]
-    check: Check
+    check: SuiteCheck
     of: RunOutcomes
 
     @property
@@ -57,7 +57,7 @@ class Outcome:
         """True if the marked function is run after the check passed."""
         return self.check.calls_function
 
-    def told(self, chosen: Iterable[Check]) -> Outcome:
+    def told(self, chosen: Iterable[SuiteCheck]) -> Outcome:
         """Return the outcome as known where the tests of its failing answers say all of it: one answer, one failure.
 
         Args:
@@ -98,14 +98,14 @@ class RunOutcomes:
         self._roles = ROLES[: ROLES.index(fail_cases) + 1] if fail_cases in ROLES else ()
         self._against = against
 
-    def of(self, check: Check) -> Outcome:
+    def of(self, check: SuiteCheck) -> Outcome:
         """Return the outcome of a test."""
         kinds = {"case": self._case, "line": self._line, "gate": self._gate}
         status, message, properties = kinds[check.kind](check)
         run = [("leadline.run", self._outcome.run), ("leadline.report", self.report)]
         return Outcome(status, visible(message), (*run, *properties), check, self)
 
-    def failing_cases(self, check: Check) -> frozenset[tuple[str, str]]:
+    def failing_cases(self, check: SuiteCheck) -> frozenset[tuple[str, str]]:
         """Return the cases and models whose tests fail for the reasons of a line of the policy or the gate.
 
         None are returned where one of the reasons is no answer whose test fails, or one that failed before.
@@ -145,7 +145,7 @@ class RunOutcomes:
         changes = self._facts.changes if self._against else None
         return changes.baseline.note if changes else ""
 
-    def answer(self, check: Check) -> AnswerUnderTest:
+    def answer(self, check: SuiteCheck) -> AnswerUnderTest:
         """Return the answer that a case's test is about.
 
         Args:
@@ -155,7 +155,7 @@ class RunOutcomes:
         values = {f"{score['evaluator']}.{score['metric']}": score["value"] for score in found["scores"]}
         return AnswerUnderTest(check.case, check.model, _texts(found), values, self._outcome.run)
 
-    def _case(self, check: Check) -> tuple[Status, str, Iterable[tuple[str, object]]]:
+    def _case(self, check: SuiteCheck) -> tuple[Status, str, Iterable[tuple[str, object]]]:
         checks = [each for each in self._checks.get((check.case, check.model), ()) if each.role in ROLES]
         properties: list[tuple[str, object]] = [("leadline.case", check.case), ("leadline.model", check.model)]
         properties += [
@@ -184,7 +184,7 @@ class RunOutcomes:
         return "pass", "", properties
 
     def _text(
-        self, check: Check, failed: list[RowCheck], reasons: Iterable[tuple[str, str]]
+        self, check: SuiteCheck, failed: list[RowCheck], reasons: Iterable[tuple[str, str]]
     ) -> tuple[str, list[tuple[str, object]]]:
         """Return a failing case in words, and its evidence as properties."""
         found = self._shown(check)
@@ -198,13 +198,13 @@ class RunOutcomes:
         ]
         return failure_text(failures, texts, more), properties
 
-    def _why(self, check: Check, unscored: RowCheck) -> str:
+    def _why(self, check: SuiteCheck, unscored: RowCheck) -> str:
         scores = self._shown(check)["scores"]
         errors = (score.get("error") for score in scores if score["evaluator"] == unscored.evaluator)
         said = next((one_line(str(error)) for error in errors if error), "")
         return f"{unscored.reason} ({said})" if said else str(unscored.reason)
 
-    def _line(self, check: Check) -> tuple[Status, str, Iterable[tuple[str, object]]]:
+    def _line(self, check: SuiteCheck) -> tuple[Status, str, Iterable[tuple[str, object]]]:
         line = self._lines.get((check.evaluator, check.metric, check.model))
         line = line or self._lines.get((check.evaluator, "", ""))
         if line is None:
@@ -216,7 +216,7 @@ class RunOutcomes:
             return "known", f"{line.message} It fails in {self._baseline} too, and nothing is newly broken.", properties
         return line.outcome, line.message, properties
 
-    def _gate(self, check: Check) -> tuple[Status, str, Iterable[tuple[str, object]]]:
+    def _gate(self, check: SuiteCheck) -> tuple[Status, str, Iterable[tuple[str, object]]]:
         outcome = self._outcome
         properties = [
             ("leadline.gate", outcome.gate),
@@ -304,7 +304,7 @@ class RunOutcomes:
     def _lines(self) -> Mapping[tuple[str, str, str], PolicyLine]:
         return self._decided[1]
 
-    def _shown(self, check: Check) -> Mapping[str, Any]:
+    def _shown(self, check: SuiteCheck) -> Mapping[str, Any]:
         """Return the answer with its texts and scores, as ``leadline show`` has them."""
         found = show_case(self._store, self._run, check.case)
         (answer,) = [each for each in found["answers"] if each["model"] == check.model]

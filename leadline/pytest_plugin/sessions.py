@@ -14,7 +14,7 @@ from leadline.flows.prefect.report_links import run_link
 from leadline.pytest_plugin.outcomes import Outcome, RunOutcomes
 from leadline.pytest_plugin.session_settings import SessionSettings, session_settings
 from leadline.pytest_plugin.shared_run import EvaluationFailed, evaluate_once
-from leadline.pytest_plugin.suite import Check, Suite, collect_suite, located
+from leadline.pytest_plugin.suite import Suite, SuiteCheck, collect_suite, located
 from leadline.tasks.analyse.answers import says_all
 from leadline.tasks.publish.spending import price
 from leadline.tasks.runs.baseline import NONE
@@ -67,7 +67,7 @@ class PluginSession:
         suite = collect_suite(data, given, self._folder)
         return self._suites.setdefault(suite.key, suite)
 
-    def outcome(self, check: Check) -> Outcome:
+    def outcome(self, check: SuiteCheck) -> Outcome:
         """Return the outcome of a test; the first one of its suite evaluates.
 
         Args:

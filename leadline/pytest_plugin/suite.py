@@ -28,7 +28,7 @@ LONGEST_NAME: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SuiteCheck:
     """One test of a suite.
 
     Attributes:
@@ -69,7 +69,7 @@ class Suite:
     key: str
     data: Any
     settings: Mapping[str, Any]
-    checks: tuple[Check, ...]
+    checks: tuple[SuiteCheck, ...]
 
 
 def collect_suite(data: Any, settings: Mapping[str, Any], scratch: Path) -> Suite:
@@ -124,7 +124,7 @@ def _with_limits(policy: str | os.PathLike[str] | None, limits: Mapping[str, flo
     return str(path)
 
 
-def _checks(key: str, request: Request) -> Iterator[Check]:
+def _checks(key: str, request: Request) -> Iterator[SuiteCheck]:
     with connect(threads=1) as connection:
         attach_dataset(connection, request.prepared.loaded.path)
         if request.targets:
@@ -137,13 +137,13 @@ def _checks(key: str, request: Request) -> Iterator[Check]:
     models = sorted({model for _, model in answers})
     several = len(models) > 1
     for case, model in answers:
-        yield Check(key, "case", _name(case, model if several else ""), case=case, model=model)
+        yield SuiteCheck(key, "case", _name(case, model if several else ""), case=case, model=model)
     for evaluator in request.prepared.applicable().evaluators:
         for metric in _blocking(evaluator, request.prepared.policy):
             for model in models:
                 name = _name(f"policy:{_metric_name(evaluator, metric)}", model if several else "")
-                yield Check(key, "line", name, model=model, evaluator=evaluator.spec.id, metric=metric)
-    yield Check(key, "gate", "gate")
+                yield SuiteCheck(key, "line", name, model=model, evaluator=evaluator.spec.id, metric=metric)
+    yield SuiteCheck(key, "gate", "gate")
 
 
 def _blocking(evaluator: Evaluator, policy: Policy) -> list[str]:

@@ -20,7 +20,7 @@ from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.sniff import layout_of
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import SourceFile
 from leadline.tasks.load.values import ValueFault
 
 NOISE: Final = (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -122,7 +122,7 @@ def _testbeds(paths: Sequence[str]) -> Iterator[tuple[Path, Testbed]]:
 
 
 def _cases(path: Path, testbed: Testbed, plan: Plan) -> Iterator[dict[str, Any]]:
-    source = Source.at(path)
+    source = SourceFile.at(path)
     faults = Faults(source.name)
     for item in read_items(source, layout_of(source), faults):
         if check(item.value, testbed.kind, faults, item.place) and not faults:

@@ -18,7 +18,7 @@ from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.sniff import layout_of
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import SourceFile
 
 _NAME: Final = re.compile(
     r"prediction_(?P<testbed>(?:en|zh)(?:_(?:refine|int|fact))?)_(?P<model>.+?)_temp[0-9.]+_noise.*"
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(
 
 def is_predictions(path: str) -> bool:
     """Return whether a file's first record looks like a line of the benchmark's results."""
-    source = Source.at(path)
+    source = SourceFile.at(path)
     faults = Faults(source.name)
     first = next(read_items(source, layout_of(source), faults), None)
     return first is not None and isinstance(first.value, Mapping) and {"query", "prediction", "ans"} <= set(first.value)
@@ -73,7 +73,7 @@ def _model_and_testbed(path: str, model: str | None, testbed: str | None) -> tup
 
 
 def _rows(path: str, model: str, testbed: Testbed) -> Iterator[dict[str, Any]]:
-    source = Source.at(path)
+    source = SourceFile.at(path)
     faults = Faults(source.name)
     for item in read_items(source, layout_of(source), faults):
         if _fits(item.value, faults, item.place) and not faults:

@@ -36,7 +36,7 @@ HEADERS: Final = {
 
 
 @dataclass(frozen=True)
-class Access:
+class TokenAccess:
     """The application behind a token: reading only, and every answer with the headers that keep browsers strict.
 
     Attributes:

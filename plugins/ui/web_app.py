@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.plugins.ui.access import PACKAGE, Access
+from leadline.plugins.ui.access import PACKAGE, TokenAccess
 from leadline.plugins.ui.served_files import answer_with, files_of, folder_of
 from leadline.tasks.ground.templating import OWN, render_of
 from leadline.tasks.runs.run_index import RunIndex, RunLine, Wish, datasets_of
@@ -66,7 +66,7 @@ class Pages:
         object.__setattr__(self, "index", RunIndex(self.store))
 
     def app(self) -> Starlette:
-        """Return the application, to which everybody has access: see :class:`.access.Access`."""
+        """Return the application, to which everybody has access: see :class:`.access.TokenAccess`."""
         routes = [
             Route("/style.css", _style),
             Route("/health", _health),
@@ -147,7 +147,7 @@ def protected(pages: Pages, token: str, *, cookie: str = "leadline-ui", secure: 
         cookie: Name of the cookie.
         secure: Whether browsers reach it by HTTPS only.
     """
-    return Access(pages.app(), token, cookie, secure, pages.base)
+    return TokenAccess(pages.app(), token, cookie, secure, pages.base)
 
 
 def _in_thread(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:

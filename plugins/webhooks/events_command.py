@@ -15,7 +15,7 @@ from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
 
 if TYPE_CHECKING:
-    from leadline.flows.prefect.prefect_events import Outcome, Sent
+    from leadline.flows.prefect.prefect_events import EventOutcome, Sent
 
 
 @click.group()
@@ -131,7 +131,7 @@ def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
     from dataclasses import asdict
     from datetime import UTC, datetime, timedelta
 
-    from leadline.flows.prefect.prefect_events import Entry, Outcome, recent
+    from leadline.flows.prefect.prefect_events import Entry, EventOutcome, recent
     from leadline.flows.prefect.resolve import lasting_api
     from leadline.plugins.webhooks.model_events import MODEL_VERSION_CREATED
     from leadline.plugins.webhooks.set_aside import delivery_folder, refusals
@@ -140,7 +140,7 @@ def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
         entries = recent(hours, failed_only=failed, limit=limit)
     aside = refusals(delivery_folder(), datetime.now(UTC) - timedelta(hours=hours))
     entries += [
-        Entry(one.when, MODEL_VERSION_CREATED, one.about, Outcome(failed=f"not sent: {one.reason} ({one.path})"))
+        Entry(one.when, MODEL_VERSION_CREATED, one.about, EventOutcome(failed=f"not sent: {one.reason} ({one.path})"))
         for one in aside
     ]
     entries = sorted(entries, key=lambda entry: entry.occurred, reverse=True)[:limit]
@@ -153,7 +153,7 @@ def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
         say(f"None in the last {hours:g} hours.")
 
 
-def _words(outcome: Outcome | None) -> str:
+def _words(outcome: EventOutcome | None) -> str:
     if outcome is None:
         return ""
     return f"failed: {outcome.failed}" if outcome.failed else f"flow run {outcome.flow_run}"

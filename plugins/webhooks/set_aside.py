@@ -25,7 +25,7 @@ _log = logging.getLogger("leadline.webhook")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedDelivery:
     """A delivery that was set aside.
 
     Attributes:
@@ -67,7 +67,7 @@ def set_aside(folder: Path, payload: Mapping[str, Any] | str, reason: str) -> No
         _log.error("A delivery could not be set aside (%s): %s", error, reason)
 
 
-def refusals(folder: Path, since: datetime) -> Iterator[Refusal]:
+def refusals(folder: Path, since: datetime) -> Iterator[RefusedDelivery]:
     """Yield what was set aside since a time, newest first.
 
     Args:
@@ -80,7 +80,7 @@ def refusals(folder: Path, since: datetime) -> Iterator[Refusal]:
                 payload = found["payload"]
                 known = payload if isinstance(payload, dict) else {}
                 about = f"{known.get('model', '?')} {known.get('version', '')}".strip()
-                yield Refusal(str(found["when"]), about, str(found["reason"]), path)
+                yield RefusedDelivery(str(found["when"]), about, str(found["reason"]), path)
 
 
 def _age(path: Path) -> float:

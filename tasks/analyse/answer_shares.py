@@ -42,7 +42,7 @@ ShareOutcome: TypeAlias = Literal["pass", "fail", "open"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class ShareStratum:
     """Rows of a model that one metric decides, or several that do not err.
 
     Attributes:
@@ -91,7 +91,7 @@ def good_share(
     return found.value, min(low, clopper_pearson(1.0, n)[0]), max(found.high, clopper_pearson(0.0, n)[1])
 
 
-def joined(strata: Sequence[Stratum], undecided: int) -> tuple[float | None, float, float]:
+def joined(strata: Sequence[ShareStratum], undecided: int) -> tuple[float | None, float, float]:
     """Return the share of good rows over all strata, with its interval; undecided rows may be good or bad.
 
     Args:
@@ -106,7 +106,7 @@ def joined(strata: Sequence[Stratum], undecided: int) -> tuple[float | None, flo
     return value, low * known, high * known + 1 - known
 
 
-def weighted(strata: Sequence[Stratum], sizes: Sequence[float]) -> tuple[float, float, float]:
+def weighted(strata: Sequence[ShareStratum], sizes: Sequence[float]) -> tuple[float, float, float]:
     """Return the share of good rows over strata of some sizes, with its 95 % interval.
 
     The intervals are joined by the method of variance estimates recovery (Zou and Donner 2008).
@@ -219,7 +219,7 @@ def _share(
         ids = sorted(set(metric[chosen].tolist()))
         rule = rules[ids[0]]
         strata.append(
-            Stratum(
+            ShareStratum(
                 int(chosen.sum()),
                 int(good[chosen].sum()),
                 effective_number(good[chosen], clusters[chosen]),
@@ -281,7 +281,7 @@ def _labelled_share(
     for part in sorted(set(parts.tolist())):
         chosen = known & (parts == part)
         effective = effective_number(said[chosen], clusters[chosen])
-        strata.append(Stratum(int(chosen.sum()), float(said[chosen].sum()), effective, None))
+        strata.append(ShareStratum(int(chosen.sum()), float(said[chosen].sum()), effective, None))
         sizes.append(int((parts == part).sum()))
     value, low, high = weighted(strata, sizes)
     n, n_good, n_cases = int(known.sum()), float(said.sum()), len(set(clusters[known].tolist()))

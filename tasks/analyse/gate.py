@@ -10,7 +10,7 @@ from leadline.evaluators.ground.text import count
 from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.doubts import doubts
 from leadline.tasks.analyse.findings.tally import failing_severities
-from leadline.tasks.analyse.verdict import Request, answer_questions
+from leadline.tasks.analyse.verdict import VerdictRequest, answer_questions
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy
 
@@ -58,7 +58,7 @@ def decide(
     severities = failing_severities(str(fail_on))
     if policy.problems == "seed":
         return _by_all_problems(connection, policy, severities, min_coverage, run)
-    answers = answer_questions(connection, policy, Request(severities, chosen, run, min_coverage))
+    answers = answer_questions(connection, policy, VerdictRequest(severities, chosen, run, min_coverage))
     outcome, reason = _decided(connection, answers, only=policy.only)
     return Decision(outcome, reason, tuple(answers))
 

@@ -10,7 +10,7 @@ from leadline.evaluators.data.details import MOST_LABELS, Details, LabelValues
 from leadline.evaluators.data.pair_outcomes import Order
 from leadline.evaluators.ground.text import count
 from leadline.tasks.analyse.pair_records import JudgedPair
-from leadline.tasks.statistics.bradley_terry import Comparison, Strength, strengths
+from leadline.tasks.statistics.bradley_terry import PairComparison, Strength, strengths
 
 
 def model_strengths(pairs: Sequence[JudgedPair]) -> dict[str, Strength]:
@@ -21,7 +21,7 @@ def model_strengths(pairs: Sequence[JudgedPair]) -> dict[str, Strength]:
     """
     models = sorted({model for pair in pairs for model in (pair.one, pair.other)})
     place = {model: at for at, model in enumerate(models)}
-    games = [Comparison(place[pair.one], place[pair.other], pair.score, pair.cluster) for pair in pairs]
+    games = [PairComparison(place[pair.one], place[pair.other], pair.score, pair.cluster) for pair in pairs]
     found = strengths(games, len(models)) if games else None
     return dict(zip(models, found, strict=True)) if found else {}
 

@@ -73,7 +73,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenColumn:
     """The columns of a run.
 
     Attributes:
@@ -132,7 +132,7 @@ def require_columns(connection: DuckDBPyConnection, names: Sequence[str]) -> Non
 
 def fill_slice_rows(
     connection: DuckDBPyConnection, *, names: Sequence[str] = (), demanded: Sequence[str] = ()
-) -> Chosen:
+) -> ChosenColumn:
     """Fill the table ``slice_rows`` and say which columns have slices.
 
     Args:
@@ -142,7 +142,7 @@ def fill_slice_rows(
     """
     connection.execute("DELETE FROM slice_rows")
     if list(names) == [NONE] and not demanded:
-        return Chosen(asked=True)
+        return ChosenColumn(asked=True)
     known = find_columns(connection)
     asked = dict.fromkeys((*(name for name in names if name != NONE), *demanded))
     left_out = {name: column.left_out for name, column in known.items() if column.left_out and name not in asked}
@@ -154,7 +154,7 @@ def fill_slice_rows(
     _candidates(connection, wanted)
     values = _values(connection, asked, left_out)
     _choose(connection, values)
-    return Chosen(tuple(values), left_out, asked=bool(names))
+    return ChosenColumn(tuple(values), left_out, asked=bool(names))
 
 
 def _candidates(connection: DuckDBPyConnection, columns: Sequence[Column]) -> None:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.analyse.slice_columns import LEAST_CASES, Chosen, fill_slice_rows
+from leadline.tasks.analyse.slice_columns import LEAST_CASES, ChosenColumn, fill_slice_rows
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 from leadline.tasks.statistics.statistics import Sample, mean_interval
@@ -37,7 +37,7 @@ FALSE_DISCOVERIES: Final = 0.05
 _EVERY_ROW: Final = 0  # the slice of slices.sql that contains all rows
 
 
-def find_slices(connection: DuckDBPyConnection, *, names: Sequence[str] = ()) -> tuple[Chosen, int]:
+def find_slices(connection: DuckDBPyConnection, *, names: Sequence[str] = ()) -> tuple[ChosenColumn, int]:
     """Fill the tables ``slice_rows`` and ``slices``; return the columns and the number of lines.
 
     Measured are the metrics that are means of rows and say something of their own: the primary ones, and those that the

@@ -42,7 +42,7 @@ _LACKS_REFERENCE: Final = "no expected answers, conditions or labels"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class VerdictRequest:
     """The request: what a run was asked to decide.
 
     Attributes:
@@ -58,7 +58,7 @@ class Request:
     min_coverage: float | None = None
 
 
-def answer_questions(connection: DuckDBPyConnection, policy: Policy, request: Request) -> list[Answer]:
+def answer_questions(connection: DuckDBPyConnection, policy: Policy, request: VerdictRequest) -> list[Answer]:
     """Answer every question of a run, fill the table ``verdicts``, and return the answers in their order.
 
     Args:
@@ -89,7 +89,7 @@ class _Facts:
     measured: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, connection: DuckDBPyConnection, request: Request) -> _Facts:
+    def of(cls, connection: DuckDBPyConnection, request: VerdictRequest) -> _Facts:
         problems = records(connection, sql("verdict/failing"), [list(request.severities)])
         shares = records(
             connection, "SELECT * FROM answer_shares JOIN models USING (model_id) ORDER BY ci_low, model_id"
@@ -126,7 +126,13 @@ def _asked(facts: _Facts, policy: Policy, *, chosen: bool) -> set[Question]:
 
 
 def _answer(
-    connection: DuckDBPyConnection, facts: _Facts, policy: Policy, request: Request, question: Question, *, asked: bool
+    connection: DuckDBPyConnection,
+    facts: _Facts,
+    policy: Policy,
+    request: VerdictRequest,
+    question: Question,
+    *,
+    asked: bool,
 ) -> Answer:
     if failing := facts.failing[question]:
         return Answer(question, asked, "fail", _headline(failing))

@@ -16,7 +16,7 @@ from leadline.evaluators.judge_client.transport import NO_TEXT, Transport
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.function_target import FunctionTransport, load_function
 from leadline.tasks.collect.http_target import HttpTransport, request_of
-from leadline.tasks.collect.replies import Answer
+from leadline.tasks.collect.replies import TargetAnswer
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import render_text
 from leadline.tasks.load.values import ValueFault
@@ -77,7 +77,7 @@ class Asker:
             call_cost=target.call_cost_usd,
         )
 
-    async def ask(self, case: Case, repeat: int) -> Answer:
+    async def ask(self, case: Case, repeat: int) -> TargetAnswer:
         """Return the answer to a case, or the error that came instead; never raises for what the model does.
 
         A reply of an earlier run in which no answer was found is read again for free, since the target may now tell
@@ -102,11 +102,11 @@ class Asker:
                     return self._read(reply)
                 except ValueFault as error:
                     if not reply.earlier or attempt == MOST_REPLIES - 1:
-                        return Answer(error=str(error), reused=reply.from_ledger)
+                        return TargetAnswer(error=str(error), reused=reply.from_ledger)
         except JudgeError as error:
-            return Answer(error=error.message, unavailable=isinstance(error, JudgeUnavailable))
+            return TargetAnswer(error=error.message, unavailable=isinstance(error, JudgeUnavailable))
         except ValueFault as error:
-            return Answer(error=str(error))
+            return TargetAnswer(error=str(error))
         raise AssertionError("the last attempt returns")
 
     def _messages(self, case: Case) -> tuple[Mapping[str, str], ...]:
@@ -120,7 +120,7 @@ class Asker:
         system = ({"role": "system", "content": target.system},) if target.system else ()
         return (*system, {"role": "user", "content": question})
 
-    def _read(self, reply: Reply) -> Answer:
+    def _read(self, reply: Reply) -> TargetAnswer:
         """Read a reply.
 
         Raises:
@@ -131,7 +131,7 @@ class Asker:
         elif not reply.text.strip() and reply.finish_reason in _NO_TEXT:
             raise ValueFault(_NO_TEXT[reply.finish_reason])
         else:
-            answer = Answer(text=reply.text, truncated=reply.finish_reason == TRUNCATED)
+            answer = TargetAnswer(text=reply.text, truncated=reply.finish_reason == TRUNCATED)
             if answer.truncated:
                 answer = replace(answer, metadata={"finish_reason": TRUNCATED})
         return replace(

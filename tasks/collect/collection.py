@@ -18,7 +18,7 @@ from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.answer_table import AnswerTable
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
-from leadline.tasks.collect.replies import Answer
+from leadline.tasks.collect.replies import TargetAnswer
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load import LoadedDataset
@@ -58,7 +58,7 @@ class Collected:
     reused: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
-    def count(self, answer: Answer) -> None:
+    def count(self, answer: TargetAnswer) -> None:
         """Count a row."""
         if answer.error is not None:
             self.failed += 1
@@ -177,7 +177,7 @@ class _Unreachable:
     def __len__(self) -> int:
         return self.failures.failed
 
-    def add(self, number: int, answer: Answer) -> None:
+    def add(self, number: int, answer: TargetAnswer) -> None:
         self._marks[number] = True
         self.failures.count(answer)
 
@@ -239,7 +239,7 @@ class _ModelRun:
                 self._answered += answer is not None and answer.error is None
                 self._finish(case, answer)
 
-    def _finish(self, case: SuiteCase, answer: Answer | None) -> None:
+    def _finish(self, case: SuiteCase, answer: TargetAnswer | None) -> None:
         """Count and write a case; its answer is ``None`` where it has no question."""
         if answer is None:
             self._done.unasked += 1
@@ -249,7 +249,7 @@ class _ModelRun:
         self._finished += 1
         self._report()
 
-    def _write(self, case: SuiteCase, answer: Answer | None) -> None:
+    def _write(self, case: SuiteCase, answer: TargetAnswer | None) -> None:
         """Put a case's row into the table, in place of an earlier one."""
         row = dict(case.fields) | self._model()
         if answer is not None:
@@ -265,7 +265,7 @@ class _ModelRun:
         self._progress(self._asker.target.key, self._finished, self._done.cases)
 
 
-def _fields(answer: Answer, of_case: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(answer: TargetAnswer, of_case: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row's fields about the answer in Leadline's names; absent ones left out."""
     values = {
         "actual_answer": answer.text,

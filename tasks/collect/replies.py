@@ -18,7 +18,7 @@ _NUMBERS: Final = {"cost_usd": money, "input_tokens": count, "output_tokens": co
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TargetAnswer:
     """The answer of a model to one case, or the reason why there is none.
 
     Attributes:
@@ -74,7 +74,7 @@ class ReplyMap(BaseModel):
             check_expression(expression)
         return value
 
-    def read(self, raw: str) -> Answer:
+    def read(self, raw: str) -> TargetAnswer:
         """Read a reply.
 
         Raises:
@@ -90,7 +90,7 @@ class ReplyMap(BaseModel):
             raise ValueFault(f"the reply has no answer ({self.answer!r} finds nothing in {_shown(reply)})")
         numbers = {name: self._number(name, scope) for name in _NUMBERS}
         others = {name: evaluate(expression, scope) for name, expression in self.metadata.items()}
-        return Answer(
+        return TargetAnswer(
             text=_read_value("answer", text, answer),
             context=self._context(scope),
             **numbers,

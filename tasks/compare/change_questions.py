@@ -17,7 +17,7 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
 from leadline.tasks.statistics.early_stopping import always_valid_interval
-from leadline.tasks.stopping.gate_questions import Question
+from leadline.tasks.stopping.gate_questions import GateQuestion
 from leadline.tasks.stopping.looks import Look, Seen, judge_evidence
 from leadline.tasks.store.store import Run, Store
 
@@ -44,7 +44,7 @@ class ChangeQuestion:
 
     metric: str
     model: str
-    question: Question
+    question: GateQuestion
     seen: Seen
     width: float
 
@@ -97,7 +97,7 @@ def change_questions(connection: DuckDBPyConnection, wave: int) -> list[ChangeQu
             limit = (width - options.margins.of(metric, 0.0)) / (2 * width)
             of = f" of {pair.candidate}" if len(pairs) > 1 else ""
             number = numbers[metric.evaluator, metric.metric]
-            question = Question(number, model, f"{metric.name}{of}", False, limit, limit, 1, 0.0)
+            question = GateQuestion(number, model, f"{metric.name}{of}", False, limit, limit, 1, 0.0)
             out.append(ChangeQuestion(metric.key, pair.candidate, question, each, width))
     return out
 

@@ -20,9 +20,9 @@ from leadline.tasks.compare.report import publish
 from leadline.tasks.compare.results import Answers, Comparison, MetricComparison, Side
 from leadline.tasks.compare.run_flips import start_flips
 from leadline.tasks.compare.run_pair import count_answers, models_of, open_sides
-from leadline.tasks.compare.sides import Matched, Reference, find, match_models
+from leadline.tasks.compare.sides import Matched, RunReference, find, match_models
 from leadline.tasks.compare.slice_differences import judge_slices, require_slices, slice_notes
-from leadline.tasks.compare.verdicts import Answer, Question, effect_in_words, judge, sentence
+from leadline.tasks.compare.verdicts import ChangeAnswer, VerdictQuestion, effect_in_words, judge, sentence
 from leadline.tasks.ground.files import digest
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.paired import PairedResult
@@ -37,7 +37,7 @@ _ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "information", 
 
 
 def compare(
-    store: Store, baseline: Reference | str, candidate: Reference | str, options: Options | None = None
+    store: Store, baseline: RunReference | str, candidate: RunReference | str, options: Options | None = None
 ) -> Comparison:
     """Compare a candidate with a baseline, and publish the result below ``comparisons/`` in the store.
 
@@ -67,7 +67,9 @@ def compare(
         return publish(connection, store, comparison, output=options.output)
 
 
-def compare_sides(connection: DuckDBPyConnection, ours: Reference, theirs: Reference, options: Options) -> Comparison:
+def compare_sides(
+    connection: DuckDBPyConnection, ours: RunReference, theirs: RunReference, options: Options
+) -> Comparison:
     """Compare two runs that are open, and leave their flips in the table ``all_flips`` of the connection.
 
     Args:
@@ -171,7 +173,7 @@ def _judged(drafts: Sequence[Draft], alpha: float) -> tuple[MetricComparison, ..
     return tuple(sorted(out, key=lambda found: (_ORDER.index(found.verdict), *importance(found))))
 
 
-def _bounded(draft: Draft) -> Question | None:
+def _bounded(draft: Draft) -> VerdictQuestion | None:
     """Return a draft's question with the least number of cases that could pass it; one that may fail has none."""
     question, margin, metric = draft.question, draft.found.margin, draft.found.metric
     if question is None or margin is None or question.measured.test == "label swap":
@@ -214,14 +216,14 @@ def _stopped(found: MetricComparison, options: Options) -> MetricComparison:
     )
 
 
-def _shown(found: MetricComparison, question: Question) -> MetricComparison:
+def _shown(found: MetricComparison, question: VerdictQuestion) -> MetricComparison:
     """Return a metric that is shown and not tested."""
     seen = effect_in_words(question.measured, found.metric.share)
     reason = f"{seen}. Not tested: {found.untested}."
     return dataclasses.replace(_measured(found, question.measured), verdict="information", reason=reason)
 
 
-def _decided(found: MetricComparison, question: Question, answer: Answer) -> MetricComparison:
+def _decided(found: MetricComparison, question: VerdictQuestion, answer: ChangeAnswer) -> MetricComparison:
     return dataclasses.replace(
         _measured(found, question.measured),
         verdict=answer.verdict,

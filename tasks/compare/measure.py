@@ -13,11 +13,11 @@ from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.paired_dataset_metrics import DatasetMetric, compare_dataset_metrics
 from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair, SliceComparison
 from leadline.tasks.compare.run_flips import find_flips
-from leadline.tasks.compare.run_pair import Counted, Values, pair_rows, pair_values
+from leadline.tasks.compare.run_pair import CountedOutcomes, Values, pair_rows, pair_values
 from leadline.tasks.compare.slice_differences import Slice, compare_slices, read_slices
-from leadline.tasks.compare.verdicts import Question
+from leadline.tasks.compare.verdicts import VerdictQuestion
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
-from leadline.tasks.statistics.paired import Series, measure, sign_test
+from leadline.tasks.statistics.paired import PairedSeries, measure, sign_test
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,7 +37,7 @@ class Draft:
     """
 
     found: MetricComparison
-    question: Question | None = None
+    question: VerdictQuestion | None = None
     slices: tuple[SliceComparison, ...] = ()
 
 
@@ -84,7 +84,7 @@ def measure_models(
 
 def _paired(
     connection: DuckDBPyConnection, pairings: Sequence[Pairing], at_once: int
-) -> Iterator[tuple[Counted, Values]]:
+) -> Iterator[tuple[CountedOutcomes, Values]]:
     """Pair the values of the metrics that can be compared, some at once."""
     metrics = [(pairing.counted, pairing.sides[1]) for pairing in pairings if pairing.sides]
     for first in range(0, len(metrics), at_once):
@@ -108,7 +108,7 @@ def _draft_without_pairs(found: MetricComparison) -> Draft:
 def _per_row(
     connection: DuckDBPyConnection,
     found: MetricComparison,
-    counted: Counted,
+    counted: CountedOutcomes,
     values: Values,
     options: Options,
     slices: Sequence[Slice],
@@ -123,7 +123,7 @@ def _per_row(
     differences[values.candidate == values.baseline] = 0.0  # also where both are infinite
     baseline, candidate = float(values.baseline.mean()), float(values.candidate.mean())
     margin = options.margins.of(metric, baseline)
-    series = Series(differences, values.clusters, metric.high - metric.low, metric.share and _binary(values))
+    series = PairedSeries(differences, values.clusters, metric.high - metric.low, metric.share and _binary(values))
     measured = measure(series, confidence=options.confidence.get(metric.evaluator, CONFIDENCE))
     n, total = coverage.pairs + coverage.unscored, float(differences.sum())
     bounds = [
@@ -132,7 +132,7 @@ def _per_row(
     ]
     flips = find_flips(connection, values, differences, metric, found.models, options.shown)
     same = counted.same and not differences.any()
-    question = Question(measured, margin, coverage.share, bounds[0], bounds[1], same)
+    question = VerdictQuestion(measured, margin, coverage.share, bounds[0], bounds[1], same)
     flipped = flips.passed_to_failed is not None and flips.failed_to_passed is not None and values.clusters is None
     return Draft(
         dataclasses.replace(
@@ -170,7 +170,7 @@ def _draft_dataset_metric(found: MetricComparison, metric: DatasetMetric | None)
     bounds = (None, None) if coverage.unscored else (effect, effect)
     if not coverage.pairs:
         coverage = dataclasses.replace(coverage, pairs=metric.cases, not_applicable=0)
-    question = Question(metric.measured, metric.margin, coverage.share, *bounds)
+    question = VerdictQuestion(metric.measured, metric.margin, coverage.share, *bounds)
     judged = dataclasses.replace(
         found, coverage=coverage, margin=metric.margin, baseline=metric.baseline, candidate=metric.candidate
     )

@@ -21,11 +21,11 @@ from leadline.tasks.compare.headline import overall
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_pair import MOST_TEXT, metrics_of, models_of, open_sides
-from leadline.tasks.compare.sides import Reference
+from leadline.tasks.compare.sides import RunReference
 from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
-from leadline.tasks.runs.baseline import NONE, Chosen, find_baseline
+from leadline.tasks.runs.baseline import NONE, ChosenBaseline, find_baseline
 from leadline.tasks.stopping.wave_outcome import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
@@ -69,14 +69,14 @@ def _scratch(store: Store) -> Path:
 
 def _compared(store: Store, run: Run, against: str | None, rows: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the lines of the tables, and write those of ``row_changes`` to a file."""
-    chosen = Chosen(None)
+    chosen = ChosenBaseline(None)
     try:
         chosen = find_baseline(store, run, against)
         if chosen.run is None:
             return {"baseline": [_baseline(chosen, note=chosen.note)]}
         with open_sides(store, chosen.run, run) as connection:
             found = compare_sides(
-                connection, Reference(chosen.run), Reference(run), _options(connection, run, chosen.run)
+                connection, RunReference(chosen.run), RunReference(run), _options(connection, run, chosen.run)
             )
             most = {"shown": MOST_ROWS, "most": MOST_TEXT, "file": literal(rows)}
             connection.execute(sql("compare/row_changes").format(**most))
@@ -100,7 +100,7 @@ def _options(connection: DuckDBPyConnection, run: Run, baseline: Run) -> Options
     return replace(options, confidence={evaluator: LAST_CONFIDENCE for (evaluator,) in judged})
 
 
-def _baseline(chosen: Chosen, *, note: str = "", notes: Sequence[str] = (), **counts: int) -> dict[str, Any]:
+def _baseline(chosen: ChosenBaseline, *, note: str = "", notes: Sequence[str] = (), **counts: int) -> dict[str, Any]:
     record = chosen.run.read() if chosen.run and not note else {}
     run = chosen.run.id if chosen.run else None
     if note and run:
@@ -111,7 +111,7 @@ def _baseline(chosen: Chosen, *, note: str = "", notes: Sequence[str] = (), **co
 
 
 def _lines(
-    connection: DuckDBPyConnection, run: Run, chosen: Chosen, found: Comparison
+    connection: DuckDBPyConnection, run: Run, chosen: ChosenBaseline, found: Comparison
 ) -> dict[str, list[dict[str, Any]]]:
     models = {line["model_key"]: int(line["model_id"]) for line in models_of(connection, "candidate")}
     metrics = {key: int(line["metric_id"]) for key, line in metrics_of(connection, "candidate").items()}

@@ -58,7 +58,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedOutcomes:
     """The outcomes of all cases on one metric, and how far the unscored ones could move the sum of the differences.
 
     Attributes:
@@ -201,7 +201,7 @@ def count_answers(connection: DuckDBPyConnection, pair: ModelPair) -> Answers:
 
 def pair_values(
     connection: DuckDBPyConnection, metrics: Sequence[tuple[tuple[int, int], Mapping[str, Any]]]
-) -> list[tuple[Counted, Values]]:
+) -> list[tuple[CountedOutcomes, Values]]:
     """Pair the values of some metrics over the ``row_pairs``: the outcomes of the cases, and the pairs, of each.
 
     Args:
@@ -233,7 +233,7 @@ def _ends(metric: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return (metric["low"], metric["high"]) if metric["higher_is_better"] else (metric["high"], metric["low"])
 
 
-def _counted(lines: Sequence[Mapping[str, Any]], *, bounded: bool) -> Counted:
+def _counted(lines: Sequence[Mapping[str, Any]], *, bounded: bool) -> CountedOutcomes:
     found = {"pairs": 0, "unscored": 0, "not_applicable": 0, "changed": 0, "only_baseline": 0, "only_candidate": 0}
     reasons: dict[str, int] = {}
     worst, best, same, others = 0.0, 0.0, 0, 0
@@ -252,7 +252,7 @@ def _counted(lines: Sequence[Mapping[str, Any]], *, bounded: bool) -> Counted:
                 reason = f"{side}: {line[f'{side}_reason']}"
                 reasons[reason] = reasons.get(reason, 0) + line["n"]
     coverage = Coverage(**found, same_answers=same, reasons=reasons)
-    return Counted(coverage, worst if bounded else None, best if bounded else None, same=not others)
+    return CountedOutcomes(coverage, worst if bounded else None, best if bounded else None, same=not others)
 
 
 def _read_values(connection: DuckDBPyConnection, metrics: int) -> list[Values]:

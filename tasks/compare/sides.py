@@ -17,14 +17,14 @@ from leadline.tasks.store.store import Run, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class RunReference:
     """A run, or one of its models."""
 
     run: Run
     model: str | None = None
 
 
-def find(store: Store, text: str, *, beside: Reference | None = None) -> Reference:
+def find(store: Store, text: str, *, beside: RunReference | None = None) -> RunReference:
     """Read ``RUN`` or ``RUN:MODEL``; RUN as :func:`leadline.tasks.runs.lookup.find_run` takes it.
 
     Args:
@@ -37,15 +37,15 @@ def find(store: Store, text: str, *, beside: Reference | None = None) -> Referen
     prefix = "tag:" if text.startswith("tag:") else ""
     name, colon, model = text.removeprefix(prefix).partition(":")
     if not name and not prefix and beside is not None:
-        return Reference(beside.run, model or None)
+        return RunReference(beside.run, model or None)
     if colon and not model:
         raise UsageError(
             f"{text!r} names no model after the colon.", hint="Write: RUN:MODEL", code=ErrorCode.COMPARE_SIDES
         )
-    return Reference(find_run(store, prefix + name), model or None)
+    return RunReference(find_run(store, prefix + name), model or None)
 
 
-def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[Reference, Reference]:
+def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[RunReference, RunReference]:
     """Return the youngest completed runs of two versions of a model, found by the versions that the datasets name.
 
     The baseline's run is one of a dataset of the same name as the candidate's, if there is such a run.
@@ -58,7 +58,7 @@ def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[
         UsageError: No completed run has such a version.
     """
     known: dict[str, list[dict[str, Any]]] = {}
-    found: dict[str, list[tuple[Reference, str]]] = {version: [] for version in versions}
+    found: dict[str, list[tuple[RunReference, str]]] = {version: [] for version in versions}
     seen: set[str] = set()
     for run in reversed(store.runs()):
         record = run.read()
@@ -71,7 +71,7 @@ def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[
             if model in (line["model_key"], line["name"]):
                 seen.add(str(line["version"]))
                 if line["version"] in found:
-                    reference = Reference(run, line["model_key"])
+                    reference = RunReference(run, line["model_key"])
                     found[line["version"]].append((reference, str(record.get("dataset_name"))))
     for version in versions:
         if not found[version]:

@@ -22,7 +22,7 @@ from leadline.tasks.compare.results import Change, MetricComparison, SliceCompar
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.statistics.paired import Series, measure
+from leadline.tasks.statistics.paired import PairedSeries, measure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +85,7 @@ def read_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> list[
 
 
 def compare_slices(
-    found: MetricComparison, values: Values, series: Series, slices: Iterable[Slice]
+    found: MetricComparison, values: Values, series: PairedSeries, slices: Iterable[Slice]
 ) -> Iterator[SliceComparison]:
     """Measure a metric on each slice that has enough independent cases; the q-values are still missing.
 

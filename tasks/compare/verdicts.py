@@ -31,7 +31,7 @@ from leadline.tasks.statistics.statistics import Judged, verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VerdictQuestion:
     """One metric before it is judged: its measurement and the other values that its verdict depends on.
 
     With fewer than ``least`` cases not even a candidate that changed nothing could pass.
@@ -47,7 +47,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChangeAnswer:
     """The verdict of one metric, with the values that explain it."""
 
     verdict: Outcome
@@ -58,7 +58,7 @@ class Answer:
     why: Literal["same answers", "interval", "missing", "corrected", "untested", ""]
 
 
-def judge(questions: Sequence[Question], alpha: float) -> list[Answer]:
+def judge(questions: Sequence[VerdictQuestion], alpha: float) -> list[ChangeAnswer]:
     """Judge metrics together.
 
     Args:
@@ -83,9 +83,9 @@ def _can_reject(measured: PairedResult, alpha: float) -> bool:
     return measured.test == "label swap" or 2.0 ** (1 - min(measured.wins + measured.losses, 100)) <= alpha
 
 
-def _answer(question: Question, p: float | None, alpha: float, level: float) -> Answer:
+def _answer(question: VerdictQuestion, p: float | None, alpha: float, level: float) -> ChangeAnswer:
     measured = question.measured
-    answer = Answer("inconclusive", _change(measured, p, alpha), p, detectable(measured, level), None, "")
+    answer = ChangeAnswer("inconclusive", _change(measured, p, alpha), p, detectable(measured, level), None, "")
     if question.same_answers:
         return replace(answer, verdict="pass", why="same answers")
     if measured.effect is None:
@@ -103,7 +103,7 @@ def _answer(question: Question, p: float | None, alpha: float, level: float) -> 
     return replace(answer, why="interval", rows_needed=cases_to_decide(measured, question.margin, level))
 
 
-def _side(question: Question, *, complete: bool) -> Outcome:
+def _side(question: VerdictQuestion, *, complete: bool) -> Outcome:
     """Return the side of the margin that a metric is on; if complete, only one that no unscored case could change."""
     measured = question.measured
     judged = Judged(
@@ -122,7 +122,7 @@ def _change(measured: PairedResult, p: float | None, alpha: float) -> Change:
     return "better" if measured.effect > 0 else "worse"
 
 
-def sentence(question: Question, answer: Answer, *, share: bool) -> str:
+def sentence(question: VerdictQuestion, answer: ChangeAnswer, *, share: bool) -> str:
     """Return the reason of a metric's verdict.
 
     Args:
@@ -170,7 +170,7 @@ def effect_in_words(measured: PairedResult, share: bool) -> str:
     return f"{seen} ({100 * measured.confidence:g} % {low} to {high})"
 
 
-def _more(measured: PairedResult, answer: Answer) -> str:
+def _more(measured: PairedResult, answer: ChangeAnswer) -> str:
     if answer.rows_needed is None:
         return "More cases alone will hardly decide it."
     return f"About {answer.rows_needed - measured.n:,} more cases would decide it."

@@ -219,7 +219,7 @@ class Characters(Ruler):
         return max(0, end - size)
 
 
-class Tokens(Ruler):
+class TokenCounter(Ruler):
     """Measures in tokens of ``cl100k_base``, for every judge, so that chunks do not depend on the judge.
 
     Source: the encoding of OpenAI's gpt-4, which LiteLLM carries with it; LlamaIndex's splitters count by it, too.
@@ -254,7 +254,7 @@ def ruler_for(text: str, unit: Unit) -> Ruler:
     Raises:
         UsageError: Tokens cannot be counted here.
     """
-    return Tokens(text) if unit == "tokens" else Characters()
+    return TokenCounter(text) if unit == "tokens" else Characters()
 
 
 @cache

@@ -19,7 +19,7 @@ from leadline.tasks.generate.corpus import Corpus
 from leadline.tasks.generate.dataset_rows import Embed, Form, without_repeats, write_rows
 from leadline.tasks.generate.documents.document import legible
 from leadline.tasks.generate.duplicates import SIMILARITY
-from leadline.tasks.generate.questions import Asker, Pair, Written
+from leadline.tasks.generate.questions import Pair, QuestionAsker, Written
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Function that is called with the number of chunks done and the number of all chunks."""
@@ -140,7 +140,7 @@ class _ChunkQuestions:
     ) -> None:
         self._chunks = chunks
         self._client = client
-        self._asker = Asker(client, questions)
+        self._asker = QuestionAsker(client, questions)
         self._progress = progress
         self._written: dict[int, Written] = {}
 

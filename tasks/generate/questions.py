@@ -31,7 +31,7 @@ MOST_QUESTION: Final = 2_000
 _NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.):]|[-*•])\s+")
 
 
-class Questions(BaseModel):
+class GeneratedQuestions(BaseModel):
     """The judge's reply with questions."""
 
     model_config = ConfigDict(json_schema_extra={"description": "What is replied when questions are asked for."})
@@ -99,7 +99,7 @@ def _file(name: str) -> Path:
     return prompt_beside(__file__, f"{name}.jinja")
 
 
-class Asker:
+class QuestionAsker:
     """Asks about chunks; to be used in the judges' loop.
 
     Args:
@@ -117,7 +117,7 @@ class Asker:
         judge = Judge(self._client, PURPOSE, self._prompts)
         shown: dict[str, Any] = {"context": chunk.text, "section": chunk.section}
         try:
-            written = await judge.ask("questions", Questions, count=self._count, **shown)
+            written = await judge.ask("questions", GeneratedQuestions, count=self._count, **shown)
             questions, blank, repeated = _distinct(written.questions, self._count)
             asked = (judge.ask("answer", Reference, question=question, **shown) for question in questions)
             answers = await asyncio.gather(*asked, return_exceptions=True)

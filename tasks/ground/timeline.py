@@ -53,7 +53,7 @@ def process_began(first: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """A stretch of work in one thread; spans of a thread lie in or beside each other, to the microsecond.
 
     Attributes:
@@ -135,20 +135,20 @@ class Timeline:
         self._parts: dict[str, float] = {}
         self._lanes: dict[str, tuple[float, float]] = {}
         self._steps: dict[str, dict[str, float]] = {}
-        self._spans: list[Span] = []
+        self._spans: list[TimeSpan] = []
         self._dropped = 0
         self._chunks: dict[str, list[float]] = {}
         self._evaluators: dict[str, float] = {}
         self._lock = threading.Lock()
 
     @property
-    def spans(self) -> Sequence[Span]:
+    def spans(self) -> Sequence[TimeSpan]:
         """Spans of all that was measured so far, in the order in which it ended."""
         with self._lock:
             return (*self._spans, self._span(self._on[-1], "part", self._since, self._clock()))
 
     @property
-    def lane_spans(self) -> Sequence[Span]:
+    def lane_spans(self) -> Sequence[TimeSpan]:
         """When each lane of scoring was at work, from its first mark to its last."""
         with self._lock:
             return [self._span(lane, "lane", first, last) for lane, (first, last) in self._lanes.items()]
@@ -225,7 +225,7 @@ class Timeline:
         with self._lock:
             return {lane: list(seconds) for lane, seconds in self._chunks.items()}
 
-    def add(self, spans: Iterable[Span]) -> None:
+    def add(self, spans: Iterable[TimeSpan]) -> None:
         """Add spans that were measured elsewhere, also in other processes."""
         with self._lock:
             for span in spans:
@@ -252,15 +252,15 @@ class Timeline:
         self._keep(self._span(name, "part", self._since, now))
         self._since = now
 
-    def _span(self, name: str, kind: str, began: float, ended: float) -> Span:
-        return Span(name, kind, self._since_1970(began), self._since_1970(ended), this_process(), f"{kind}s")
+    def _span(self, name: str, kind: str, began: float, ended: float) -> TimeSpan:
+        return TimeSpan(name, kind, self._since_1970(began), self._since_1970(ended), this_process(), f"{kind}s")
 
     def _since_1970(self, moment: float) -> int:
         """Return a moment of the clock in microseconds since 1970."""
         origin, since_1970 = self._origin
         return since_1970 + round((moment - origin) * 1e6)
 
-    def _keep(self, span: Span) -> None:
+    def _keep(self, span: TimeSpan) -> None:
         if len(self._spans) < MOST_SPANS:
             self._spans.append(span)
         else:
@@ -310,14 +310,14 @@ def microseconds() -> int:
     return time.time_ns() // 1000
 
 
-def span(name: str, kind: str, began: int) -> Span:
+def span(name: str, kind: str, began: int) -> TimeSpan:
     """Return the span of work in this thread that ends now.
 
     Args:
         name: What was done.
-        kind: See :class:`Span`.
+        kind: See :class:`TimeSpan`.
         began: When it began, in microseconds since 1970.
     """
     # Threads of several pools may share a name, and a number may be used again once its thread has ended.
     thread = f"{threading.current_thread().name} {threading.get_native_id()}"
-    return Span(name, kind, began, max(began, microseconds()), this_process(), thread)
+    return TimeSpan(name, kind, began, max(began, microseconds()), this_process(), thread)

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.tasks.ground.files import handed_out
-from leadline.tasks.ground.timeline import Span, Timeline, microseconds, span
+from leadline.tasks.ground.timeline import Timeline, TimeSpan, microseconds, span
 
 LEAST_IMPORT_S: Final = 0.001
 """Imports that take less are left out of a profile; a run makes thousands."""
@@ -58,7 +58,7 @@ def noting_imports(timeline: Timeline) -> Iterator[None]:
                 setattr(loader, _EXECUTE, own)
 
 
-def write_trace(path: Path, spans: Sequence[Span], calls: Sequence[Mapping[str, Any]], **about: Any) -> None:
+def write_trace(path: Path, spans: Sequence[TimeSpan], calls: Sequence[Mapping[str, Any]], **about: Any) -> None:
     """Write a profile; the file appears complete or not at all.
 
     Args:
@@ -66,7 +66,7 @@ def write_trace(path: Path, spans: Sequence[Span], calls: Sequence[Mapping[str, 
         calls: Lines of ``ledger/call_times``, by time.
         **about: What else the file says of itself.
     """
-    every: list[tuple[Span, dict[str, Any]]] = [(each, {}) for each in spans]
+    every: list[tuple[TimeSpan, dict[str, Any]]] = [(each, {}) for each in spans]
     every += _in_flight(calls)
     origin = min((each.began for each, _ in every), default=0)
     with handed_out(path) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -79,7 +79,7 @@ def write_trace(path: Path, spans: Sequence[Span], calls: Sequence[Mapping[str, 
         file.write("\n]}\n")
 
 
-def _events(every: Sequence[tuple[Span, dict[str, Any]]], origin: int) -> Iterator[dict[str, Any]]:
+def _events(every: Sequence[tuple[TimeSpan, dict[str, Any]]], origin: int) -> Iterator[dict[str, Any]]:
     """Yield the events: complete ones with microseconds since the first, and the names of processes and threads."""
     processes: dict[str, int] = {}
     threads: dict[tuple[str, str], int] = {}
@@ -104,7 +104,7 @@ def _events(every: Sequence[tuple[Span, dict[str, Any]]], origin: int) -> Iterat
         }
 
 
-def _in_flight(calls: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Span, dict[str, Any]]]:
+def _in_flight(calls: Sequence[Mapping[str, Any]]) -> Iterator[tuple[TimeSpan, dict[str, Any]]]:
     """Yield each call in the lowest place that is free when it begins, with what is known of it."""
     free: list[int] = []
     taken: list[tuple[int, int]] = []
@@ -115,7 +115,7 @@ def _in_flight(calls: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Span, dict[
             heapq.heappush(free, heapq.heappop(taken)[1])
         place = heapq.heappop(free) if free else len(taken) + 1
         heapq.heappush(taken, (ended, place))
-        shown = Span(call["purpose"], "call", began, ended, _CALLS, f"in flight {place}")
+        shown = TimeSpan(call["purpose"], "call", began, ended, _CALLS, f"in flight {place}")
         yield shown, {name: call[name] for name in ("state", "tries", "seconds")}
 
 

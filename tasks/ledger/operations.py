@@ -23,7 +23,7 @@ WAIT_FOR_OTHERS_S: Final = 360.0
 """Seconds for which a call is left to another process, which may have given it up by then."""
 
 
-class Query(NamedTuple):
+class LedgerQuery(NamedTuple):
     """A statement whose rows are wanted; ``?`` stands for a value."""
 
     sql: str
@@ -37,7 +37,7 @@ class Change(NamedTuple):
     lines: Sequence[Sequence[Any]]
 
 
-Statements: TypeAlias = Generator[Query | Change, list[tuple[Any, ...]], None]
+Statements: TypeAlias = Generator[LedgerQuery | Change, list[tuple[Any, ...]], None]
 
 
 class Account(NamedTuple):
@@ -229,12 +229,14 @@ def perform(operations: Sequence[Operation], *, again: bool = False) -> Statemen
     yield from _change("add_ask", [op.line for op in intents if op.admitted])
 
 
-def _done(ends: Sequence[End], intents: Sequence[Intend]) -> Generator[Query | Change, list[tuple[Any, ...]], set[int]]:
+def _done(
+    ends: Sequence[End], intents: Sequence[Intend]
+) -> Generator[LedgerQuery | Change, list[tuple[Any, ...]], set[int]]:
     """Return the asks that were begun or ended by the transaction before."""
     found: set[int] = set()
     for asks, condition in (([op.ask for op in intents], ""), ([op.ask for op in ends], " AND state <> 'intended'")):
         if asks:
-            rows = yield Query(f"SELECT ask FROM asks WHERE ask IN {_places(asks)}{condition}", _padded(asks))
+            rows = yield LedgerQuery(f"SELECT ask FROM asks WHERE ask IN {_places(asks)}{condition}", _padded(asks))
             found |= {int(ask) for (ask,) in rows}
     return found
 
@@ -242,7 +244,7 @@ def _done(ends: Sequence[End], intents: Sequence[Intend]) -> Generator[Query | C
 def _finds(wanted: Sequence[Find] | Sequence[Intend]) -> Statements:
     digests = sorted({op.digest for op in wanted})
     if digests:
-        rows = yield Query(sql("ledger/find").format(digests=_places(digests)), _padded(digests))
+        rows = yield LedgerQuery(sql("ledger/find").format(digests=_places(digests)), _padded(digests))
         found = {str(row[0]): tuple(row[1:]) for row in rows}
         for op in wanted:
             op.result = found.get(op.digest)
@@ -254,7 +256,7 @@ def _others(intents: Sequence[Intend]) -> Statements:
         digests = sorted({op.digest for op in intents})
         *_, process, now = intents[0].line
         statement = sql("ledger/others").format(digests=_places(digests))
-        rows = yield Query(statement, [process, now - WAIT_FOR_OTHERS_S, *_padded(digests)])
+        rows = yield LedgerQuery(statement, [process, now - WAIT_FOR_OTHERS_S, *_padded(digests)])
         begun = {str(digest) for digest, other, at, seen_at in rows if not is_gone(other, at, seen_at=seen_at)}
         for op in intents:
             op.elsewhere = op.digest in begun
@@ -289,7 +291,7 @@ def _budgets(ends: Sequence[End], intents: Sequence[Intend]) -> Statements:
         total = sum(calls for calls, _ in changes), sum(usd for _, usd in changes)
         yield Change(account.statement("spend"), [(*total, *account.key)])
         if account in wanted:
-            ((calls, usd),) = yield Query(account.statement("spent"), account.key)
+            ((calls, usd),) = yield LedgerQuery(account.statement("spent"), account.key)
             balances[account] = _Balance(calls, usd)
     for op in begun:
         _admit(op, [(account, balances[account]) for account in op.accounts])

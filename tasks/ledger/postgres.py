@@ -20,7 +20,16 @@ from leadline.evaluators.ground.redaction import without_secrets
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ground.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
 from leadline.tasks.ground.processes import BEAT_S, this_process
-from leadline.tasks.ledger.operations import LATER_COLUMNS, Beat, End, Intend, Operation, Query, described, perform
+from leadline.tasks.ledger.operations import (
+    LATER_COLUMNS,
+    Beat,
+    End,
+    Intend,
+    LedgerQuery,
+    Operation,
+    described,
+    perform,
+)
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -55,7 +64,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-class _Work(NamedTuple):
+class _PostgresWork(NamedTuple):
     operation: Operation
     future: asyncio.Future[None]
 
@@ -76,7 +85,7 @@ class PostgresAccess:
         _make_tables(url)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: AsyncConnection[tuple[Any, ...]] | None = None
-        self._waiting: list[_Work] = []
+        self._waiting: list[_PostgresWork] = []
         self._pump: asyncio.Task[None] | None = None
         self._begun = 0
         self._next_beat = 0.0
@@ -87,7 +96,7 @@ class PostgresAccess:
         if loop is not self._loop:  # a connection belongs to the loop that made it
             self._loop, self._connection, self._pump, self._waiting = loop, None, None, []
             self._begun, self._next_beat = 0, 0.0
-        work = _Work(operation, loop.create_future())
+        work = _PostgresWork(operation, loop.create_future())
         self._waiting.append(work)
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
@@ -178,7 +187,7 @@ class PostgresAccess:
             self._next_beat = 0.0
             return
         self._next_beat = time.monotonic() + 2 * BEAT_S
-        self._waiting.append(_Work(Beat((this_process(), time.time())), loop.create_future()))
+        self._waiting.append(_PostgresWork(Beat((this_process(), time.time())), loop.create_future()))
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
         loop.call_later(BEAT_S, self._beat)
@@ -254,7 +263,7 @@ async def _drive(connection: AsyncConnection[tuple[Any, ...]], operations: list[
         text = statement.sql.replace("?", "%s").encode()
         rows = []
         async with connection.cursor() as cursor:
-            if isinstance(statement, Query):
+            if isinstance(statement, LedgerQuery):
                 rows = await (await cursor.execute(text, statement.values)).fetchall()
             else:
                 await cursor.executemany(text, statement.lines)

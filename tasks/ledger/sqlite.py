@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ledger.operations import LATER_COLUMNS, Find, Operation, Query, described, perform
+from leadline.tasks.ledger.operations import LATER_COLUMNS, Find, LedgerQuery, Operation, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
@@ -41,7 +41,7 @@ CLOSING_S: Final = 5.0
 """Seconds for which the end of the process waits until what was given to the writer is durable."""
 
 
-class _Work(NamedTuple):
+class _SqliteWork(NamedTuple):
     operation: Operation
     future: asyncio.Future[None]
 
@@ -65,7 +65,7 @@ class SqliteAccess:
         self._writing = connect(path, sql("ledger/schema"))
         self._reading = connect(path)
         self._writing.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[_SqliteWork] = deque()
         self._arrived = threading.Event()
         self._writer: threading.Thread | None = None
         self._ending = False
@@ -100,7 +100,7 @@ class SqliteAccess:
             except sqlite3.Error as error:
                 raise unusable(self._path, error) from error
             return operation
-        work = _Work(operation, asyncio.get_running_loop().create_future())
+        work = _SqliteWork(operation, asyncio.get_running_loop().create_future())
         self._waiting.append(work)
         if self._writer is None:
             self._writer = threading.Thread(target=self._write, name="leadline-ledger", daemon=True)
@@ -180,7 +180,7 @@ def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
         except StopIteration:
             return
         rows = []
-        if isinstance(statement, Query):
+        if isinstance(statement, LedgerQuery):
             rows = connection.execute(statement.sql, statement.values).fetchall()
         elif len(statement.lines) == 1:
             connection.execute(statement.sql, statement.lines[0])
@@ -191,7 +191,7 @@ def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
 _Done: TypeAlias = list[tuple[asyncio.Future[None], StoreError | None]]
 
 
-def _by_loop(batch: list[_Work], outcomes: _Outcomes) -> dict[asyncio.AbstractEventLoop, _Done]:
+def _by_loop(batch: list[_SqliteWork], outcomes: _Outcomes) -> dict[asyncio.AbstractEventLoop, _Done]:
     loops: dict[asyncio.AbstractEventLoop, _Done] = {}
     for work, error in zip(batch, outcomes, strict=True):
         loops.setdefault(work.future.get_loop(), []).append((work.future, error))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from leadline.evaluators.ground.errors import DatasetError, Fault
 from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS
-from leadline.tasks.load.source import Source, located
+from leadline.tasks.load.source import SourceFile, located
 
 GROUND_TRUTH: Final = "ground_truth"
 PREDICTIONS: Final = "predictions"
@@ -23,7 +23,7 @@ _LONGEST: Final = 1024 * 1024
 """Bytes of a manifest."""
 
 
-def source_at(path: str | os.PathLike[str]) -> Source:
+def source_at(path: str | os.PathLike[str]) -> SourceFile:
     """Look at what a user named as a dataset: a file, a manifest with the files that it names, or a folder.
 
     Raises:
@@ -32,12 +32,12 @@ def source_at(path: str | os.PathLike[str]) -> Source:
     place = located(path)
     if os.path.isdir(place):  # noqa: PTH112 - a name that no file can have is no folder
         return _folder(os.fspath(path), place)
-    source = Source.at(path)
+    source = SourceFile.at(path)
     manifest = _manifest(source)
     return source if manifest is None else _with_parts(source, manifest)
 
 
-def _manifest(source: Source) -> dict[str, Any] | None:
+def _manifest(source: SourceFile) -> dict[str, Any] | None:
     if source.size > _LONGEST or not source.head.lstrip().startswith(b"{"):
         return None
     try:
@@ -47,7 +47,7 @@ def _manifest(source: Source) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and {GROUND_TRUTH, PREDICTIONS} <= set(record) else None
 
 
-def _with_parts(source: Source, manifest: dict[str, Any]) -> Source:
+def _with_parts(source: SourceFile, manifest: dict[str, Any]) -> SourceFile:
     faults: list[Fault] = []
     truth, predictions = manifest[GROUND_TRUTH], manifest[PREDICTIONS]
     for name in sorted(set(manifest) - _MEMBERS):
@@ -64,7 +64,7 @@ def _with_parts(source: Source, manifest: dict[str, Any]) -> Source:
             faults.append(Fault(source.name, None, column, message))
             continue
         try:
-            parts.append((key, Source.at(os.path.join(os.path.dirname(source.name), file))))  # noqa: PTH118, PTH120 - as named
+            parts.append((key, SourceFile.at(os.path.join(os.path.dirname(source.name), file))))  # noqa: PTH118, PTH120 - as named
         except DatasetError as error:
             faults += error.faults
     if faults:
@@ -84,10 +84,10 @@ def _refusal(key: str, file: object, *, is_truth: bool) -> str:
     return ""
 
 
-def _folder(name: str, place: Path) -> Source:
+def _folder(name: str, place: Path) -> SourceFile:
     """Take the manifest that stands in a folder, or make one of its files."""
     files = sorted(path for path in place.iterdir() if path.suffix.lower() == ".json" and path.is_file())
-    found = {path.name: Source.at(os.path.join(name, path.name)) for path in files}  # noqa: PTH118 - as named
+    found = {path.name: SourceFile.at(os.path.join(name, path.name)) for path in files}  # noqa: PTH118 - as named
     truths = [file for file, source in found.items() if source.head.lstrip().startswith(b"{")]
     results = [file for file, source in found.items() if source.head.lstrip().startswith(b"[")]
     manifests = [(found[file], manifest) for file in truths if (manifest := _manifest(found[file])) is not None]
@@ -102,4 +102,4 @@ def _folder(name: str, place: Path) -> Source:
     manifest = {GROUND_TRUTH: truths[0], PREDICTIONS: {Path(file).stem: file for file in results}}
     content = json.dumps(manifest, sort_keys=True).encode()
     parts = (("", found[truths[0]]), *((Path(file).stem, found[file]) for file in results))
-    return Source(place, name, len(content), 0, content, parts=parts, content=content)
+    return SourceFile(place, name, len(content), 0, content, parts=parts, content=content)

@@ -19,7 +19,7 @@ from leadline.tasks.load.field_names import LABELS
 from leadline.tasks.load.limits import COLUMNS_FROM
 from leadline.tasks.load.readers import read_blocks
 from leadline.tasks.load.readers.item import Container, Layout
-from leadline.tasks.load.source import Source, undated
+from leadline.tasks.load.source import SourceFile, undated
 from leadline.tasks.store.digests import file_digest
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from leadline.tasks.load.batches import Batches
     from leadline.tasks.load.column_map import ColumnMap, ColumnNames
-    from leadline.tasks.load.dataset_models import Model, Models
+    from leadline.tasks.load.dataset_models import DatasetModels, Model
     from leadline.tasks.load.formats.base import DatasetFormat
     from leadline.tasks.load.staging import Staging
     from leadline.tasks.store.store import Store
@@ -154,7 +154,7 @@ def load_dataset(
     folder = store.dataset(identity)
     reused = store.use_dataset(identity)
     if not reused:
-        _import(store, _Request(source, layout, recognised, named, model_name, cases_only), folder)
+        _import(store, _LoadRequest(source, layout, recognised, named, model_name, cases_only), folder)
     if shared:
         store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -178,10 +178,10 @@ def load_dataset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _LoadRequest:
     """A file and how it is to be read."""
 
-    source: Source
+    source: SourceFile
     layout: Layout
     format: type[DatasetFormat]
     columns: ColumnNames
@@ -194,11 +194,11 @@ class _Read:
     """Results of reading a file, beside the records that were staged in the database."""
 
     batches: Batches
-    models: Models
+    models: DatasetModels
     reader: DatasetFormat
 
 
-def _import(store: Store, request: _Request, folder: Path) -> None:
+def _import(store: Store, request: _LoadRequest, folder: Path) -> None:
     from leadline.tasks.load.staging import staging, write_tables
 
     source = request.source
@@ -222,14 +222,14 @@ def _import(store: Store, request: _Request, folder: Path) -> None:
         publish_folder(folder, fill)
 
 
-def _read(staged: Staging, request: _Request, faults: Faults) -> _Read:
+def _read(staged: Staging, request: _LoadRequest, faults: Faults) -> _Read:
     """Stage all records of a file; what is wrong with one is noted, and the next is read."""
     from leadline.tasks.load.batches import Batches
     from leadline.tasks.load.columnwise import can_stage_records, stage_records
-    from leadline.tasks.load.dataset_models import Models
+    from leadline.tasks.load.dataset_models import DatasetModels
 
     source, layout = request.source, request.layout
-    models = Models(faults, undated(source.path.stem) or "model", named=request.model_name)
+    models = DatasetModels(faults, undated(source.path.stem) or "model", named=request.model_name)
     with Batches(staged, faults, file_size=source.total_size) as batches:
         reader = request.format(
             source,
@@ -332,7 +332,7 @@ def _record_warnings(reader: DatasetFormat, repeats: int) -> list[str]:
     return found
 
 
-def _answer_warnings(models: Models, batches: Batches, pairs: int) -> list[str]:
+def _answer_warnings(models: DatasetModels, batches: Batches, pairs: int) -> list[str]:
     """Return what the user should know of its answers."""
     rows, answered = batches.rows, batches.answered
     found = [*models.notes(), *(f"model {key!r} is listed but answers nothing" for key in models.without_answers())]

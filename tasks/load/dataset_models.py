@@ -28,7 +28,7 @@ class Model:
     answers: bool = False
 
 
-class Models:
+class DatasetModels:
     """All models of a dataset, in the order in which they are first named.
 
     Args:

@@ -26,7 +26,7 @@ from leadline.tasks.load.readers.json_values import Broken, decode
 
 if TYPE_CHECKING:
     from leadline.tasks.load.formats.base import DatasetFormat
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 _ZIP: Final = b"PK\x03\x04"
 _WORKBOOK: Final = b"xl/workbook.xml"
@@ -47,7 +47,7 @@ _PEEKED: Final = 20
 """Records whose fields tell the format."""
 
 
-def layout_of(source: Source) -> Layout:
+def layout_of(source: SourceFile) -> Layout:
     """Recognise the container and, of a JSON document, the lists that may contain records.
 
     Raises:
@@ -123,7 +123,7 @@ class Peeked:
     broken: bool
 
 
-def peek(source: Source, layout: Layout) -> Peeked:
+def peek(source: SourceFile, layout: Layout) -> Peeked:
     """Look at the header of a table, or at the first records of another file.
 
     Args:
@@ -143,7 +143,7 @@ def peek(source: Source, layout: Layout) -> Peeked:
     return Peeked(ColumnNames(tuple(found), late=late), sections, faults, empty=not peeked, broken=bool(faults))
 
 
-def _first_records(source: Source, layout: Layout) -> Iterator[object]:
+def _first_records(source: SourceFile, layout: Layout) -> Iterator[object]:
     """Yield the first records; what is wrong with them is told when the file is read."""
     with suppress(DatasetError):
         for item in islice(read_items(source, layout, Faults(source.name)), _PEEKED):
@@ -164,7 +164,7 @@ def _late(records: Iterable[object], *, cells: bool, names: tuple[str, ...]) -> 
     return frozenset({LABELS}) if holds else frozenset()
 
 
-def format_of(source: Source, peeked: Peeked) -> type[DatasetFormat]:
+def format_of(source: SourceFile, peeked: Peeked) -> type[DatasetFormat]:
     """Recognise the format by the first records, those columns aside that the user mapped to a field.
 
     Args:
@@ -189,7 +189,7 @@ def format_of(source: Source, peeked: Peeked) -> type[DatasetFormat]:
     raise DatasetError([Fault(source.name, None, "", unknown_format(names))], code=ErrorCode.DATA_FORMAT)
 
 
-def _column_names(source: Source, container: Container) -> list[str]:
+def _column_names(source: SourceFile, container: Container) -> list[str]:
     if container is Container.CSV:
         from leadline.tasks.load.readers.csv_table import header
 

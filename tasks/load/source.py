@@ -30,7 +30,7 @@ _COPY: Final = re.compile(r"\s*\(\d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A readable, non-empty regular file.
 
     Attributes:
@@ -49,11 +49,11 @@ class Source:
     changed: int
     head: bytes
     opened: OpenFile | None = None
-    parts: tuple[tuple[str, Source], ...] = ()
+    parts: tuple[tuple[str, SourceFile], ...] = ()
     content: bytes | None = None
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> Source:
+    def at(cls, path: str | os.PathLike[str]) -> SourceFile:
         """Look at a file.
 
         Raises:

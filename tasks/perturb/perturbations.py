@@ -39,7 +39,7 @@ SONAR: Final = "sonar:"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PerturbationKind:
     """A perturbation that has intensities.
 
     Attributes:
@@ -55,19 +55,21 @@ class Kind:
     keeps_meaning: bool = True
 
 
-_HUMAN: Final[dict[str, Kind]] = {
-    "comma": Kind(words.comma, slips(), "commas behind words"),
-    "word_swap": Kind(words.word_swap, slips(words=2), "neighbouring words swapped"),
-    "qwerty": Kind(words.qwerty, drawn(OF_LETTERS), "y and z exchanged"),
-    "synonym": Kind(thesaurus.synonym, drawn(OF_SYNONYMS), "words replaced by synonyms (WordNet)"),
-    "antonym": Kind(
+_HUMAN: Final[dict[str, PerturbationKind]] = {
+    "comma": PerturbationKind(words.comma, slips(), "commas behind words"),
+    "word_swap": PerturbationKind(words.word_swap, slips(words=2), "neighbouring words swapped"),
+    "qwerty": PerturbationKind(words.qwerty, drawn(OF_LETTERS), "y and z exchanged"),
+    "synonym": PerturbationKind(thesaurus.synonym, drawn(OF_SYNONYMS), "words replaced by synonyms (WordNet)"),
+    "antonym": PerturbationKind(
         thesaurus.antonym, drawn(OF_ANTONYMS), "words replaced by their opposite (WordNet)", keeps_meaning=False
     ),
-    "character_replacement": Kind(characters.replacement, slips(), "characters replaced by random ones"),
-    "character_insertion": Kind(characters.insertion, slips(), "random characters put in"),
-    "character_deletion": Kind(characters.deletion, slips(), "characters left out"),
-    "typo": Kind(characters.typo, slips(), "slips in typing: a neighbouring key, a letter doubled, dropped or swapped"),
-    "ocr": Kind(characters.ocr, slips(), "characters confused as by a scanner"),
+    "character_replacement": PerturbationKind(characters.replacement, slips(), "characters replaced by random ones"),
+    "character_insertion": PerturbationKind(characters.insertion, slips(), "random characters put in"),
+    "character_deletion": PerturbationKind(characters.deletion, slips(), "characters left out"),
+    "typo": PerturbationKind(
+        characters.typo, slips(), "slips in typing: a neighbouring key, a letter doubled, dropped or swapped"
+    ),
+    "ocr": PerturbationKind(characters.ocr, slips(), "characters confused as by a scanner"),
 }
 _OF_SONAR: Final[Mapping[str, tuple[Change, Scale]]] = {
     "comma": (words.comma, drawn(OF_WORDS)),
@@ -81,12 +83,14 @@ _OF_SONAR: Final[Mapping[str, tuple[Change, Scale]]] = {
 """Perturbations that H2O Sonar makes otherwise: of characters so many that hardly a word can be read."""
 
 
-def _of_sonar(name: str, kind: Kind) -> Kind:
+def _of_sonar(name: str, kind: PerturbationKind) -> PerturbationKind:
     change, scale = _OF_SONAR.get(name, (kind.change, kind.scale))
     return replace(kind, change=change, scale=scale, about=f"{name} at the rates of H2O Sonar")
 
 
-KINDS: Final[Mapping[str, Kind]] = _HUMAN | {f"{SONAR}{name}": _of_sonar(name, kind) for name, kind in _HUMAN.items()}
+KINDS: Final[Mapping[str, PerturbationKind]] = _HUMAN | {
+    f"{SONAR}{name}": _of_sonar(name, kind) for name, kind in _HUMAN.items()
+}
 
 
 def described() -> dict[str, str]:

@@ -48,7 +48,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SummaryExample:
     """The answer that shows a problem best.
 
     Attributes:
@@ -78,7 +78,7 @@ class WorstProblem:
     description: str
     actions: str
     n_rows: int
-    example: Example | None
+    example: SummaryExample | None
 
     @property
     def headline(self) -> str:
@@ -267,7 +267,9 @@ def _worst(connection: DuckDBPyConnection, facts: Facts) -> tuple[WorstProblem, 
     )
 
 
-def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[PublishedFinding]) -> dict[int, Example]:
+def _examples(
+    connection: DuckDBPyConnection, facts: Facts, problems: Sequence[PublishedFinding]
+) -> dict[int, SummaryExample]:
     """Return the example of each problem that names rows, by the problem's position."""
     wanted = [(position, p, p.row_ids[0]) for position, p in enumerate(problems) if p.row_ids]
     row_ids = [row_id for _, _, row_id in wanted]
@@ -288,7 +290,7 @@ def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[P
         missing = next((lacking for _, item in pointing if (lacking := _spans(item, "expected_answer"))), [])
         nearest = missing[0].get("index", 0) if missing else 0
         model = facts.model(model_id)
-        found[position] = Example(
+        found[position] = SummaryExample(
             case=case,
             model=_shortened(model.label, MOST_NAME) if model else "",
             question=_shortened(question or ""),

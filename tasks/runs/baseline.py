@@ -18,7 +18,7 @@ PRODUCTION: Final = "production"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenBaseline:
     """The baseline of a run.
 
     Attributes:
@@ -45,7 +45,7 @@ def check_against(store: Store, against: str | None) -> None:
         find_run(store, str(against))
 
 
-def find_baseline(store: Store, run: Run, against: str | None = None) -> Chosen:
+def find_baseline(store: Store, run: Run, against: str | None = None) -> ChosenBaseline:
     """Find the run to compare a run with; only completed ones count, and never itself.
 
     Args:
@@ -63,12 +63,12 @@ def find_baseline(store: Store, run: Run, against: str | None = None) -> Chosen:
     if against != PREVIOUS:
         tagged = all_tags(store).get(PRODUCTION)
         if tagged and tagged[0].id != run.id and _fits(store, record, tagged[0].read()):
-            return Chosen(tagged[0], PRODUCTION)
+            return ChosenBaseline(tagged[0], PRODUCTION)
     earlier = [(other, before) for other in store.runs() if _precedes(before := other.read(), record)]
     if earlier:
         found, _ = max(earlier, key=lambda pair: (str(pair[1].get("started")), pair[0].id))
-        return Chosen(found, next(iter(tags_of(found)), ""))
-    return Chosen(None, note="no earlier run of this dataset to compare with")
+        return ChosenBaseline(found, next(iter(tags_of(found)), ""))
+    return ChosenBaseline(None, note="no earlier run of this dataset to compare with")
 
 
 def _precedes(before: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
@@ -81,14 +81,14 @@ def _precedes(before: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     )
 
 
-def _named(found: Run, run: Run, against: str) -> Chosen:
+def _named(found: Run, run: Run, against: str) -> ChosenBaseline:
     if found.id == run.id:
-        return Chosen(None, note=f"{against} is this run itself")
+        return ChosenBaseline(None, note=f"{against} is this run itself")
     state = status(found.read())
     if state != "completed":
-        return Chosen(None, note=f"run {found.id} is no baseline: it is {state}")
+        return ChosenBaseline(None, note=f"run {found.id} is no baseline: it is {state}")
     tag = against.removeprefix("tag:") if against.startswith("tag:") else next(iter(tags_of(found)), "")
-    return Chosen(found, tag)
+    return ChosenBaseline(found, tag)
 
 
 def _fits(store: Store, record: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

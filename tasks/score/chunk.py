@@ -19,7 +19,7 @@ from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.evaluators.models.runtime import device_in_use, require_device
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
-from leadline.tasks.ground.timeline import Span, microseconds, span
+from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, quarantined_judges, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
@@ -53,7 +53,7 @@ class ChunkResult:
     scored: int
     unscored: int
     seconds: Mapping[str, float] = field(default_factory=dict)
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TimeSpan, ...] = ()
     device: str = ""
 
     @property
@@ -68,7 +68,7 @@ class ChunkResult:
         Raises:
             TypeError: They are something else.
         """
-        return cls(**{**values, "spans": tuple(Span(**each) for each in values.get("spans", ()))})
+        return cls(**{**values, "spans": tuple(TimeSpan(**each) for each in values.get("spans", ()))})
 
 
 class JudgeDown(LeadlineError):

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import Reason, Row, RowField
-from leadline.tasks.ground.timeline import Span
+from leadline.tasks.ground.timeline import TimeSpan
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.guard import unscored
 from leadline.tasks.score.rows import NeededRow, PlannedRows, read_planned
@@ -50,7 +50,7 @@ class JobScores:
     scored: int = 0
     unscored: int = 0
     down: str = ""
-    spans: list[Span] = field(default_factory=list)
+    spans: list[TimeSpan] = field(default_factory=list)
 
     def needing(self, batch: Sequence[NeededRow]) -> tuple[list[bytes], list[Row]]:
         """Return the rows of a batch that it is to score, after the keys of their scores."""

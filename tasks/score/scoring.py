@@ -18,7 +18,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import Row
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
-from leadline.tasks.ground.timeline import Span, microseconds, span
+from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
 from leadline.tasks.score.guard import score_rows
 from leadline.tasks.store.segments import StoredScore
 
@@ -45,7 +45,7 @@ class Scored(NamedTuple):
     """The scores of an ask, one for each of its rows, and when they were computed."""
 
     scores: Sequence[StoredScore]
-    span: Span
+    span: TimeSpan
 
 
 def score_together(asks: Sequence[Ask], ctx: EvalContext) -> list[Scored]:

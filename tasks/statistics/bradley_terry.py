@@ -47,7 +47,7 @@ _FAR: Final = 40.0
 _MOST_CELLS: Final = 4_000_000  # of the matrices of a block of clusters: 32 MB
 
 
-class Comparison(NamedTuple):
+class PairComparison(NamedTuple):
     """The outcome of one comparison of two models' answers to a case.
 
     Attributes:
@@ -78,7 +78,7 @@ class Strength:
     high: float | None
 
 
-def strengths(comparisons: Sequence[Comparison], models: int) -> tuple[Strength, ...] | None:
+def strengths(comparisons: Sequence[PairComparison], models: int) -> tuple[Strength, ...] | None:
     """Return the strength of each model, ``None`` where the comparisons do not connect all of them.
 
     Args:
@@ -130,7 +130,7 @@ class _Games:
         return out
 
 
-def _games(comparisons: Sequence[Comparison]) -> _Games:
+def _games(comparisons: Sequence[PairComparison]) -> _Games:
     import numpy as np
 
     one, other, score, cluster = (np.array(values) for values in zip(*comparisons, strict=True))

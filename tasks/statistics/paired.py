@@ -34,7 +34,7 @@ _BLOCK: Final = 4_000_000  # signs in memory at a time: 16 MB as float32
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PairedSeries:
     """The differences of one metric between two models.
 
     Attributes:
@@ -81,7 +81,7 @@ class PairedResult:
     confidence: float = CONFIDENCE
 
 
-def measure(series: Series, *, flips: int = FLIPS, confidence: float = CONFIDENCE) -> PairedResult:
+def measure(series: PairedSeries, *, flips: int = FLIPS, confidence: float = CONFIDENCE) -> PairedResult:
     """Measure a series of at least one pair.
 
     * Pairs of 0 or 1 without copies: Tango's score interval and McNemar's exact test.
@@ -121,7 +121,7 @@ def _compare_shares(n: int, wins: int, losses: int, confidence: float) -> Paired
     )
 
 
-def _compare_infinite(series: Series, wins: int, losses: int) -> PairedResult:
+def _compare_infinite(series: PairedSeries, wins: int, losses: int) -> PairedResult:
     import numpy as np
 
     values = series.differences
@@ -140,7 +140,7 @@ def _compare_infinite(series: Series, wins: int, losses: int) -> PairedResult:
     )
 
 
-def _compare_means(series: Series, wins: int, losses: int, flips: int, confidence: float) -> PairedResult:
+def _compare_means(series: PairedSeries, wins: int, losses: int, flips: int, confidence: float) -> PairedResult:
     import numpy as np
 
     values, width = series.differences, series.width

@@ -27,7 +27,7 @@ _BISECTIONS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GateQuestion:
     """One mean of one model that the gate depends on.
 
     Attributes:
@@ -53,7 +53,7 @@ class Question:
 
 def gate_questions(
     connection: DuckDBPyConnection, policy: Policy, fail_on: str, min_coverage: float | None = None
-) -> list[Question]:
+) -> list[GateQuestion]:
     """Return what the gate asks of judges' metrics.
 
     Args:
@@ -65,7 +65,7 @@ def gate_questions(
     planned = records(connection, sql("stopping/planned_rows"))
     names = dict(connection.execute("SELECT model_id, model_key FROM models").fetchall())
     several = len({line["model_id"] for line in planned}) > 1
-    out: list[Question] = []
+    out: list[GateQuestion] = []
     for metric in records(connection, sql("stopping/judged_metrics")):
         for line in planned:
             if line["evaluator_id"] != metric["evaluator_id"]:
@@ -74,7 +74,7 @@ def gate_questions(
             least = metric["min_coverage"] if min_coverage is None else min_coverage
             for limits in _limits(metric, line, policy, fail_on):
                 out.append(
-                    Question(
+                    GateQuestion(
                         metric_id=metric["metric_id"],
                         model_id=line["model_id"],
                         name=f"{metric['name']}{of}",

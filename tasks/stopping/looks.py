@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records, show_targets
 from leadline.tasks.statistics.early_stopping import adjusted, cluster_units, log_e_value, log_wealth_at_once
-from leadline.tasks.stopping.gate_questions import Question
+from leadline.tasks.stopping.gate_questions import GateQuestion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class QuestionEvidence:
     """The e-values of a question after a look, as logarithms.
 
     Attributes:
@@ -59,7 +59,7 @@ class Evidence:
         decision: What they decide of this question alone.
     """
 
-    question: Question
+    question: GateQuestion
     clusters: int
     rows: int
     log_pass: float
@@ -78,7 +78,7 @@ class Look:
     """
 
     decision: Outcome
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[QuestionEvidence, ...]
     certain: tuple[str, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ class Look:
 
 
 def look_at(
-    connection: DuckDBPyConnection, questions: Sequence[Question], wave: int, *, may_pass: bool = True,
+    connection: DuckDBPyConnection, questions: Sequence[GateQuestion], wave: int, *, may_pass: bool = True,
     level: float = LEVEL,
 ) -> Look:  # fmt: skip
     """Return what the waves so far decide.
@@ -105,7 +105,7 @@ def look_at(
     return judge_evidence(questions, read_seen(connection, questions, wave), may_pass=may_pass, level=level)
 
 
-def read_seen(connection: DuckDBPyConnection, questions: Sequence[Question], wave: int) -> list[Seen]:
+def read_seen(connection: DuckDBPyConnection, questions: Sequence[GateQuestion], wave: int) -> list[Seen]:
     """Return what the waves up to one have shown of each question.
 
     Args:
@@ -137,7 +137,7 @@ def _seen(columns: Mapping[str, Any], number: int, population: Mapping[str, Any]
 
 
 def judge_evidence(
-    questions: Sequence[Question], seen: Sequence[Seen], *, may_pass: bool = True, level: float = LEVEL
+    questions: Sequence[GateQuestion], seen: Sequence[Seen], *, may_pass: bool = True, level: float = LEVEL
 ) -> Look:
     """Return the decision that what was seen allows.
 
@@ -149,7 +149,7 @@ def judge_evidence(
     logs = [e_values(question, each) for question, each in zip(questions, seen, strict=True)]
     fails = adjusted([math.exp(min(fail, _MOST_LOG)) for _, fail in logs])
     evidence = tuple(
-        Evidence(
+        QuestionEvidence(
             question,
             clusters=len(each.good),
             rows=int(each.scored.sum()),
@@ -165,7 +165,7 @@ def judge_evidence(
     return Look("pass" if decisions == {"pass"} and may_pass else "open", evidence)
 
 
-def e_values(question: Question, seen: Seen) -> tuple[float, float]:
+def e_values(question: GateQuestion, seen: Seen) -> tuple[float, float]:
     """Return the logarithms of the e-values for a pass and for a failure.
 
     Rows that could not be measured count as worst for a pass and as best for a failure.
@@ -184,7 +184,7 @@ def e_values(question: Question, seen: Seen) -> tuple[float, float]:
     return log_pass, log_e_value(best, 1 - question.fail_below, seen.clusters)
 
 
-def log_e_of_coverage(question: Question, seen: Seen) -> float:
+def log_e_of_coverage(question: GateQuestion, seen: Seen) -> float:
     """Return the logarithm of the e-value against "less than the wanted share of all rows can be scored".
 
     It is the mean of two: a careful one, and one that grows fastest while no row fails and is 0 as soon as one does.
@@ -202,7 +202,7 @@ def log_e_of_coverage(question: Question, seen: Seen) -> float:
     return high if math.isinf(high) else high + math.log1p(math.exp(low - high)) - math.log(2)
 
 
-def _decided(question: Question, seen: Seen, log_pass: float, fail: float, level: float) -> Outcome:
+def _decided(question: GateQuestion, seen: Seen, log_pass: float, fail: float, level: float) -> Outcome:
     if seen.scored.sum() < question.min_rows:
         return "open"
     if fail >= 1 / level:

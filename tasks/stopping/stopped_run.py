@@ -15,7 +15,7 @@ from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy, Role
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID, always_valid_interval
 from leadline.tasks.statistics.statistics import Interval, Judged, verdict
-from leadline.tasks.stopping.gate_questions import Question, is_bounded
+from leadline.tasks.stopping.gate_questions import GateQuestion, is_bounded
 from leadline.tasks.stopping.looks import Seen, read_seen
 from leadline.tasks.stopping.wave_outcome import WaveOutcome
 
@@ -42,7 +42,7 @@ def give_valid_intervals(connection: DuckDBPyConnection, wave: int, policy: Poli
         if line["metric_id"] in metrics
     ]
     asked = [
-        Question(line["metric_id"], line["model_id"], "", passes, 0.0, None, 0, 0.0)
+        GateQuestion(line["metric_id"], line["model_id"], "", passes, 0.0, None, 0, 0.0)
         for line in lines
         for passes in (False, True)
     ]

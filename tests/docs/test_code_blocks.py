@@ -30,8 +30,8 @@ from leadline.evaluators.judge_client.choice import find_evaluator_files, find_j
 from leadline.evaluators.judge_client.team_budgets import team_budgets
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.prefect.choice import chosen_server, idle_minutes
 from leadline.flows.prefect.outside_requests import allowed
+from leadline.flows.prefect.resolve import chosen_server
 from leadline.flows.shared.projects import projects
 from leadline.plugins.ci.prepare import read_request
 from leadline.plugins.ops.maintenance.retention import load_retention
@@ -192,7 +192,7 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
     elif "server" in document:
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")
-        assert (chosen_server().use, idle_minutes()) == (document["server"]["use"], document["server"]["idle"])
+        assert chosen_server() == document["server"]["use"]
     elif "retention" in document:
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")

@@ -143,12 +143,22 @@ def world(tmp_path: Path, ledger: str | None = None) -> Iterator[tuple[World, Ju
         yield made, judge, app
 
 
+@contextmanager
+def on_a_server(made: World) -> Iterator[None]:
+    """Keep a server for the commands of the block."""
+    made.run("server", "start", "--port", str(free_port()))
+    try:
+        yield
+    finally:
+        made.run("server", "stop")
+
+
 def everything(made: World) -> None:
     """Do what takes keys: evaluate, collect, compare, and what is refused since a key stands in the wrong place."""
     chosen = ["-e", "sexism,bleu", "--judge", "own", "--set", "results=sonar"]
-    made.run("evaluate", "one.jsonl", *chosen, "--server", "temporary", "-o", "results")
-    made.run("evaluate", "two.jsonl", *chosen, "--server", "temporary", "--debug", codes=(0, 1, 3))
-    made.run("collect", "one.jsonl", "--targets", "targets.yaml", "-o", "answers.jsonl", "--server", "temporary")
+    made.run("evaluate", "one.jsonl", *chosen, "-o", "results")
+    made.run("evaluate", "two.jsonl", *chosen, "--debug", codes=(0, 1, 3))
+    made.run("collect", "one.jsonl", "--targets", "targets.yaml", "-o", "answers.jsonl")
     made.run("compare", "latest~1", "latest", "--all-metrics", "-o", "compared", codes=(0, 1, 2))
     made.run("calls", "--json")
     base = f"http://user:{CANARIES['address']}@127.0.0.1:9/v1"
@@ -164,31 +174,27 @@ def everything(made: World) -> None:
 
 def webhook(made: World) -> None:
     """Take signed and forged deliveries, which are sent to a server that makes runs of deployments."""
-    made.run("server", "start", "--idle", "never")
     place = made.said / "webhook.txt"
     (made.project / "webhook.yaml").write_text("models: {'*': {suite: one.jsonl}}\n", encoding="utf-8")
+    with place.open("wb") as said:
+        process = subprocess.Popen(
+            [*LEADLINE, "webhook", "serve", "--models", "webhook.yaml", "--port", str(free_port())],
+            stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=made.environment, cwd=made.project,
+        )  # fmt: skip
     try:
-        with place.open("wb") as said:
-            process = subprocess.Popen(
-                [*LEADLINE, "webhook", "serve", "--models", "webhook.yaml", "--port", str(free_port())],
-                stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=made.environment, cwd=made.project,
-            )  # fmt: skip
-        try:
-            deadline = time.monotonic() + 120
-            while not (listening := re.search(r"Listening on (http://[\d.:]+)/", place.read_text())):
-                assert process.poll() is None, place.read_text()
-                assert time.monotonic() < deadline, place.read_text()
-                time.sleep(0.1)
-            deliver(listening[1], CANARIES["webhook"], 202)
-            deliver(listening[1], f"not {CANARIES['webhook']}", 401)
-            headers = {"X-Webhook-Secret": f"{CANARIES['webhook']}?"}
-            post(f"{listening[1]}/huggingface", headers, b"{}", 401)
-            made.watch()
-        finally:
-            process.terminate()
-            process.wait(60)
+        deadline = time.monotonic() + 120
+        while not (listening := re.search(r"Listening on (http://[\d.:]+)/", place.read_text())):
+            assert process.poll() is None, place.read_text()
+            assert time.monotonic() < deadline, place.read_text()
+            time.sleep(0.1)
+        deliver(listening[1], CANARIES["webhook"], 202)
+        deliver(listening[1], f"not {CANARIES['webhook']}", 401)
+        headers = {"X-Webhook-Secret": f"{CANARIES['webhook']}?"}
+        post(f"{listening[1]}/huggingface", headers, b"{}", 401)
+        made.watch()
     finally:
-        made.run("server", "stop")
+        process.terminate()
+        process.wait(60)
 
 
 def deliver(url: str, secret: str, status: int) -> None:
@@ -219,8 +225,9 @@ def post(url: str, headers: dict[str, str], body: bytes, status: int) -> None:
 
 def test_no_planted_secret_is_found_in_anything_that_is_left(tmp_path: Path) -> None:
     with world(tmp_path) as (made, judge, app):
-        everything(made)
-        webhook(made)
+        with on_a_server(made):
+            everything(made)
+            webhook(made)
         assert {line.question.key for line in judge.log} == {f"Bearer {CANARIES['judge']}"}
         assert {line.question.key for line in app.log} == {f"Bearer {CANARIES['target']}"}
         said = {"masked": b"I was sent Bearer [key]", "refused": b"Incorrect API key provided: Bearer [key]"}
@@ -237,10 +244,11 @@ def test_no_planted_secret_is_found_in_anything_that_is_left(tmp_path: Path) -> 
 @pytest.mark.postgres
 def test_no_password_of_a_shared_ledger_is_found(tmp_path: Path, postgres_url: str) -> None:
     with world(tmp_path, postgres_url) as (made, _, _):
-        chosen = ["-e", "sexism", "--judge", "own", "--server", "temporary"]
-        made.run("evaluate", "one.jsonl", *chosen)
-        made.environment["LEADLINE_LEDGER"] = f"{postgres_url}_gone"
-        made.run("evaluate", "two.jsonl", *chosen, "--debug", codes=(1, 2, 3))
+        chosen = ["-e", "sexism", "--judge", "own"]
+        with on_a_server(made):
+            made.run("evaluate", "one.jsonl", *chosen)
+            made.environment["LEADLINE_LEDGER"] = f"{postgres_url}_gone"
+            made.run("evaluate", "two.jsonl", *chosen, "--debug", codes=(1, 2, 3))
         assert made.found() == {}
 
 

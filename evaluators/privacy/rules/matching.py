@@ -8,7 +8,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from leadline.evaluators.privacy.rules.tables import Rule
+from leadline.evaluators.privacy.rules.tables import PatternRule
 
 MAX_FINDINGS: Final = 100
 """Findings per rule after which a scan of a text, or of another form of it, stops: it fails anyway."""
@@ -23,20 +23,20 @@ class RuleMatch(NamedTuple):
         aside: Why it is no leak; ``""`` if it is one.
     """
 
-    rule: Rule
+    rule: PatternRule
     start: int
     end: int
     aside: str = ""
 
 
-WhyAside: TypeAlias = Callable[[Rule, str], str]
+WhyAside: TypeAlias = Callable[[PatternRule, str], str]
 """Tells why what a rule found is no leak; ``""`` if it is one."""
 
 EXAMPLE: Final = "documentation example"
 """The reason to set a well-known example aside."""
 
 
-def example(rule: Rule, text: str) -> str:
+def example(rule: PatternRule, text: str) -> str:
     """Set aside well-known examples, and nothing else (see :data:`WhyAside`).
 
     Args:
@@ -45,7 +45,7 @@ def example(rule: Rule, text: str) -> str:
     return EXAMPLE if rule.is_documentation(text) else ""
 
 
-def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[RuleMatch]:
+def scan(rules: Iterable[PatternRule], text: str, *, skip_documentation: bool) -> list[RuleMatch]:
     """Return the leaks that rules find in a text, by position.
 
     Args:
@@ -61,7 +61,7 @@ def leaks(found: Iterable[RuleMatch]) -> list[RuleMatch]:
     return [finding for finding in found if not finding.aside]
 
 
-def examine(rules: Iterable[Rule], text: str, why_aside: WhyAside | None) -> list[RuleMatch]:
+def examine(rules: Iterable[PatternRule], text: str, why_aside: WhyAside | None) -> list[RuleMatch]:
     """Return all that rules find in a text, by position, what is set aside included.
 
     A stretch of text is reported once, by the first rule of the list that finds it. A long dash between digits parts
@@ -83,7 +83,7 @@ def examine(rules: Iterable[Rule], text: str, why_aside: WhyAside | None) -> lis
 
 
 def _found(
-    rules: Sequence[Rule], plain: str, known: Sequence[RuleMatch], why_aside: WhyAside | None
+    rules: Sequence[PatternRule], plain: str, known: Sequence[RuleMatch], why_aside: WhyAside | None
 ) -> list[RuleMatch]:
     """Return what is known, and what rules find elsewhere in a text that is folded."""
     digits: bool | None = None
@@ -109,7 +109,7 @@ _DIGITS: Final = re.compile(r"[0-9](?:[ ./()-]{0,2}[0-9]){6}")
 """Seven digits with little between them."""
 
 
-def _findings(rule: Rule, text: str, why_aside: WhyAside | None) -> list[RuleMatch]:
+def _findings(rule: PatternRule, text: str, why_aside: WhyAside | None) -> list[RuleMatch]:
     found, count = [], 0
     for match in _matches(rule, text):
         start, end = match.span(rule.group)
@@ -121,7 +121,7 @@ def _findings(rule: Rule, text: str, why_aside: WhyAside | None) -> list[RuleMat
     return found
 
 
-def _matches(rule: Rule, text: str) -> Iterator[re.Match[str]]:
+def _matches(rule: PatternRule, text: str) -> Iterator[re.Match[str]]:
     at = 0
     if rule.prefixes:
         for place in _places(rule.prefixes, text):

@@ -27,7 +27,7 @@ _BEHIND: Final = 30
 _PIECE: Final = re.compile(r"\{([a-z0-9_]+)(?::([0-9]+))?\}")
 
 
-class Rule(BaseModel):
+class PatternRule(BaseModel):
     r"""One kind of private data that must not leak.
 
     Attributes:
@@ -106,7 +106,7 @@ class Rule(BaseModel):
         return self.documentation_check is not None and CHECKS[self.documentation_check](text)
 
 
-class _File(BaseModel):
+class _RuleFile(BaseModel):
     """A table of rules as it is written down."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -117,32 +117,32 @@ class _File(BaseModel):
 
 
 @functools.cache
-def rules_of(table: str) -> tuple[Rule, ...]:
+def rules_of(table: str) -> tuple[PatternRule, ...]:
     """Return the rules of a table of this package, ``pii`` or ``secrets``, more specific ones first."""
     return load(HERE / f"{table}.toml")
 
 
-def load(path: Path) -> tuple[Rule, ...]:
+def load(path: Path) -> tuple[PatternRule, ...]:
     """Read a table of rules.
 
     Raises:
         ValueError: The file is no TOML, a rule is wrong, or two have one id.
     """
     try:
-        file = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        file = _RuleFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name}: {error}") from None
     except ValidationError as error:
-        raise ValueError(f"{path.name}: {first_refusal(error, _File)}") from None
-    rules: dict[str, Rule] = {}
+        raise ValueError(f"{path.name}: {first_refusal(error, _RuleFile)}") from None
+    rules: dict[str, PatternRule] = {}
     for number, values in enumerate(file.rules, 1):
         where = f"{path.name}, rule {values.get('id', number)!r}"
         try:
-            rule = Rule.model_validate(
+            rule = PatternRule.model_validate(
                 {name: _put_together(value, file.pieces, where) for name, value in values.items()}
             )
         except ValidationError as error:
-            raise ValueError(f"{where}: {first_refusal(error, Rule)}") from None
+            raise ValueError(f"{where}: {first_refusal(error, PatternRule)}") from None
         if rule.id in rules:
             raise ValueError(f"{where}: another rule has this id")
         rules[rule.id] = rule
@@ -162,7 +162,7 @@ def _put_together(value: Any, pieces: Mapping[str, str], where: str) -> Any:
     return [_PIECE.sub(piece, text) if isinstance(text, str) else text for text in value]
 
 
-def choose(rules: Sequence[Rule], ids: Sequence[str]) -> tuple[Rule, ...]:
+def choose(rules: Sequence[PatternRule], ids: Sequence[str]) -> tuple[PatternRule, ...]:
     """Return the rules that are named, in the order of their table.
 
     Args:

@@ -49,7 +49,7 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ConditionOutcome:
     """The result of a condition on one text.
 
     Attributes:
@@ -77,7 +77,7 @@ def evaluate(
     timeout: float = DEFAULT_TIMEOUT,
     complete: bool = True,
     readings: Sequence[tuple[int, int]] = (),
-) -> Outcome:
+) -> ConditionOutcome:
     """Check a condition on a text.
 
     Args:
@@ -96,7 +96,7 @@ def evaluate(
     """
     walk = _Walk(text, time.monotonic() + timeout, complete=complete, readings=readings)
     holds, failed = walk.run(node, unwanted=False)
-    return Outcome(holds is True, failed, tuple(walk.matches), certain=holds is not None)
+    return ConditionOutcome(holds is True, failed, tuple(walk.matches), certain=holds is not None)
 
 
 class _Walk:
@@ -197,7 +197,7 @@ def joined(chunks: Sequence[ContextChunk]) -> str:
     return JOINT.join(chunk.content for chunk in chunks)
 
 
-def failure(what: str, condition: str, outcome: Outcome) -> str:
+def failure(what: str, condition: str, outcome: ConditionOutcome) -> str:
     """Return one or two sentences about a condition that does not hold, ``""`` when it does.
 
     Args:
@@ -218,13 +218,13 @@ def note(match: Match) -> str:
     return _shown(f"unwanted: {match.operand}" if match.unwanted else match.operand)
 
 
-def answer_spans(outcome: Outcome) -> Iterator[Span]:
+def answer_spans(outcome: ConditionOutcome) -> Iterator[Span]:
     """Yield the spans of the operands in the answer."""
     for match in outcome.matches:
         yield Span(Source.ACTUAL_ANSWER, match.start, match.end, note=note(match))
 
 
-def context_spans(outcome: Outcome, chunks: Sequence[ContextChunk]) -> Iterator[Span]:
+def context_spans(outcome: ConditionOutcome, chunks: Sequence[ContextChunk]) -> Iterator[Span]:
     """Yield the spans of the operands in the chunks; an operand that reaches over several has one in each.
 
     Args:

@@ -19,7 +19,15 @@ from leadline.evaluators.data.details import (
     Series,
 )
 from leadline.evaluators.vision.engine.confusion import as_count, confusion
-from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, Counted, Errors, count, errors_of, f1, ratio
+from leadline.evaluators.vision.engine.detection_errors import (
+    CONFIDENCES,
+    CountedErrors,
+    Errors,
+    count,
+    errors_of,
+    f1,
+    ratio,
+)
 from leadline.evaluators.vision.engine.detection_records import curve_records, metric_records
 from leadline.evaluators.vision.engine.image_batch import Rules
 from leadline.evaluators.vision.engine.image_set import Dataset, unfold
@@ -128,7 +136,7 @@ def _finite(values: npt.NDArray[np.float64]) -> float | None:
 
 
 def _curves(
-    model: DetectionModel, counted: Counted, truths: npt.NDArray[np.float64], labels: Sequence[int]
+    model: DetectionModel, counted: CountedErrors, truths: npt.NDArray[np.float64], labels: Sequence[int]
 ) -> list[Curve]:
     import numpy as np
 

@@ -17,7 +17,7 @@ CONFIDENCES: Final = tuple(step / 100 for step in range(5, 100, 5))
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedErrors:
     """Weighted counts by label and confidence, each of shape ``(labels, len(CONFIDENCES))``.
 
     The plain curve pairs each ground truth with one prediction at most; the detailed one looks at every overlap.
@@ -43,7 +43,7 @@ class Counted:
     missed: npt.NDArray[np.float64]
 
 
-def count(dataset: Dataset, weights: npt.NDArray[np.float64], curve: int) -> Counted:
+def count(dataset: Dataset, weights: npt.NDArray[np.float64], curve: int) -> CountedErrors:
     """Count at every confidence.
 
     Args:
@@ -73,7 +73,7 @@ def count(dataset: Dataset, weights: npt.NDArray[np.float64], curve: int) -> Cou
     tp = passing(hit)
     right, wrong = _levels(truth["right"]), _levels(truth["wrong"])
     missed = failing(np.maximum(right, wrong))
-    return Counted(
+    return CountedErrors(
         tp=tp,
         fp=passing(~hit & ~ignored),
         fn=dataset.truths(weights)[:, np.newaxis] - tp,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.confusion import as_count
-from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, Counted, Errors, f1, ratio
+from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, CountedErrors, Errors, f1, ratio
 from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.ranking import RankedMetrics
 
@@ -67,7 +67,7 @@ def _mean(values: npt.NDArray[np.float64], missing: float) -> float:
 
 def curve_records(
     dataset: Dataset,
-    counted: Counted,
+    counted: CountedErrors,
     errors: Errors,
     *,
     labels: Sequence[int],
@@ -97,7 +97,7 @@ def curve_records(
         yield {"type": "DetailedPrecisionRecallCurve", "parameters": parameters, "value": detailed}
 
 
-def _plain(counted: Counted, label: int) -> dict[str, Json]:
+def _plain(counted: CountedErrors, label: int) -> dict[str, Json]:
     tp, fp, fn = counted.tp[label], counted.fp[label], counted.fn[label]
     precision, recall = ratio(tp, tp + fp), ratio(tp, tp + fn)
     columns = zip(CONFIDENCES, tp, fp, fn, precision, recall, f1(precision, recall), strict=True)
@@ -115,7 +115,7 @@ def _plain(counted: Counted, label: int) -> dict[str, Json]:
 
 
 def _detailed(
-    dataset: Dataset, counted: Counted, errors: Errors, label: int, cases: Sequence[str], most: int
+    dataset: Dataset, counted: CountedErrors, errors: Errors, label: int, cases: Sequence[str], most: int
 ) -> dict[str, Json]:
     score = dataset.predictions["score"]
     truth = errors.truth[label]

@@ -34,11 +34,11 @@ LONGEST_WAIT_S: Final = 15.0
 def examine_server() -> Iterator[Diagnosis]:
     """Yield which Prefect server a run would use, and whether it answers."""
     from leadline.flows.prefect.background import answers, running
-    from leadline.flows.prefect.choice import ServerUse, chosen_server
     from leadline.flows.prefect.prefect_settings import configured_api
+    from leadline.flows.prefect.resolve import ServerUse, chosen_server
 
-    api, choice = configured_api(), chosen_server()
-    if choice.use is ServerUse.NONE and choice.stated:
+    api = configured_api()
+    if chosen_server() is ServerUse.NONE:
         yield Diagnosis("server", State.OK, "none, as was chosen: runs leave no history in Prefect")
     elif api:
         if answers(api):
@@ -47,13 +47,12 @@ def examine_server() -> Iterator[Diagnosis]:
             advice = "Start it, or unset PREFECT_API_URL to use one of this machine"
             yield Diagnosis("server", State.BROKEN, "the one of PREFECT_API_URL does not answer", advice)
     elif kept := running():
-        if answers(kept.api):
-            yield Diagnosis("server", State.OK, f"kept at {kept.url}")
+        if problem := kept.problem():
+            yield Diagnosis("server", State.BROKEN, problem, "leadline server stop, then start")
         else:
-            yield Diagnosis("server", State.BROKEN, f"kept at {kept.url}, does not answer", "leadline server stop")
+            yield Diagnosis("server", State.OK, f"kept at {kept.url}")
     else:
-        found = "none is kept" if choice.use is ServerUse.NONE else "none runs; a run starts one"
-        yield Diagnosis("server", State.OK, found)
+        yield Diagnosis("server", State.OK, "none: runs leave no history in Prefect", "leadline server start keeps one")
 
 
 def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:

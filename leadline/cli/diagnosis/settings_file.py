@@ -56,8 +56,8 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.evaluators.judge_client.team_budgets import team_budgets
     from leadline.flows.command.options import fill_in
     from leadline.flows.evaluate.config import EvaluateConfig
-    from leadline.flows.prefect.choice import chosen_server, idle_minutes
     from leadline.flows.prefect.outside_requests import allowed
+    from leadline.flows.prefect.resolve import chosen_server
     from leadline.flows.shared.projects import projects
     from leadline.pytest_plugin.session_settings import session_settings
     from leadline.tasks.db.csv_files import is_guarded
@@ -88,7 +88,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
         "privacy": standing_params,
         "projects": projects,
         "pytest": session_settings,
-        "server": lambda: (chosen_server(), idle_minutes()),
+        "server": chosen_server,
         "service": allowed,
     }
     return core | {entry.name: partial(_read_by, entry) for entry in extensions(GROUP)}

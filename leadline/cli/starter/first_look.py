@@ -29,7 +29,7 @@ _OF_A_PURPOSE: Final = {"summarization": "summarization_judge", "classification"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FirstDecision:
     """The gate's demand on one metric by the default policy.
 
     Attributes:
@@ -65,7 +65,7 @@ class FirstLook:
     purpose: str
     asked: ColumnMap
     unsure: Mapping[str, str]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[FirstDecision, ...]
     can_ask: tuple[str, ...]
     judged: tuple[str, ...]
     judge_calls: int
@@ -131,7 +131,7 @@ def _is_unsure(column: str, field: str) -> bool:
     return match is not None and match.field == field and not match.clear
 
 
-def _decisions(planned: PlanPreview) -> list[Decision]:
+def _decisions(planned: PlanPreview) -> list[FirstDecision]:
     """Return what the default policy asks of the metrics that would be measured, what blocks first at the top."""
     policy, found = load_policy(DEFAULT), []
     for entry in planned.entries:
@@ -140,7 +140,7 @@ def _decisions(planned: PlanPreview) -> list[Decision]:
             rule = policy.rule(kind.spec, metric)
             if rule.role is not Role.INFORMATION:
                 name = entry.evaluator if metric.primary else f"{entry.evaluator}:{metric.key}"
-                found.append(Decision(name, rule.role, _threshold(rule, metric)))
+                found.append(FirstDecision(name, rule.role, _threshold(rule, metric)))
     return sorted(found, key=lambda decision: list(Role).index(decision.role))
 
 

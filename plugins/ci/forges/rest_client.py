@@ -50,7 +50,7 @@ class ForgeRefusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class RestReply:
     """A reply: its status, its headers in small letters, and its JSON."""
 
     status: int
@@ -91,7 +91,7 @@ class RestClient:
         self._clock = clock
         self._opener = urllib.request.build_opener(_NoRedirection())
 
-    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Reply:
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> RestReply:
         """Send a request and return the reply to it.
 
         Args:
@@ -137,7 +137,7 @@ class RestClient:
                 return
             following = link[1]
 
-    def _attempt(self, method: str, address: str, body: Mapping[str, Any] | None) -> tuple[Reply | None, str]:
+    def _attempt(self, method: str, address: str, body: Mapping[str, Any] | None) -> tuple[RestReply | None, str]:
         """Return the reply to one request, or why there is none."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(address, data=data, headers=self._headers, method=method)  # noqa: S310
@@ -151,7 +151,7 @@ class RestClient:
             reason = getattr(error, "reason", None) or error
             return None, f"it cannot be reached: {type(error).__name__}: {reason}"
 
-    def _wait(self, reply: Reply | None, attempt: int, method: str) -> float | None:
+    def _wait(self, reply: RestReply | None, attempt: int, method: str) -> float | None:
         """Return the seconds after which to try again, ``None`` for not at all."""
         pause = 2.0 ** (attempt - 1)
         if reply is None or reply.status in _BUSY:
@@ -176,11 +176,11 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _reply(status: int, headers: Message, stream: Any) -> Reply:
+def _reply(status: int, headers: Message, stream: Any) -> RestReply:
     content: Any = None
     with suppress(ValueError, OSError, HTTPException, RecursionError):  # a proxy's page is no JSON
         content = json.loads(_body(stream))
-    return Reply(status, {name.lower(): value for name, value in headers.items()}, content)
+    return RestReply(status, {name.lower(): value for name, value in headers.items()}, content)
 
 
 def _body(stream: Any) -> bytes:
@@ -197,7 +197,7 @@ def _body(stream: Any) -> bytes:
     return body
 
 
-def _said(reply: Reply | None) -> str:
+def _said(reply: RestReply | None) -> str:
     """Return a refusal in words: the status and the forge's own message."""
     if reply is None:
         return "it cannot be reached"

@@ -179,7 +179,7 @@ def _written(text: str) -> Iterator[Path]:
 def _opened(draft: Path, *, is_tar: bool) -> Iterator[_Target]:
     if not is_tar:
         draft.mkdir(mode=0o700)
-        yield _Folder(draft)
+        yield _BackupFolder(draft)
         return
     draft.touch(mode=0o600)
     with tarfile.open(draft, "w", format=tarfile.GNU_FORMAT) as archive:
@@ -204,7 +204,7 @@ class _Hashing:
         return {"bytes": self.bytes, "sha256": self.sha256.hexdigest()}
 
 
-class _Folder:
+class _BackupFolder:
     def __init__(self, root: Path) -> None:
         self._root = root
 

@@ -20,7 +20,7 @@ from leadline.flows.shared.form import FormModel
 from leadline.flows.shared.settings import StorePlace
 from leadline.plugins.ops.maintenance.backup import back_up
 from leadline.plugins.ops.maintenance.garbage import drop_garbage
-from leadline.plugins.ops.maintenance.integrity import Checked
+from leadline.plugins.ops.maintenance.integrity import CheckedStore
 from leadline.plugins.ops.maintenance.integrity import check_store as check_files
 from leadline.plugins.ops.maintenance.retention import load_retention
 from leadline.tasks.store.store import Store
@@ -57,7 +57,7 @@ def maintain(config: MaintainConfig) -> State[Any]:
         dropped = steps.step("gc", lambda: list(drop_garbage(store, load_retention())))
         done.append(f"{in_bytes(sum(item.bytes for item in dropped))} freed")
     if config.verify:
-        checked = Checked()
+        checked = CheckedStore()
         damaged = steps.step("verify", lambda: list(check_files(store, checked)))
         done.append(f"{checked.files:,} files checked, {len(damaged) or 'none'} damaged")
         if damaged:

@@ -49,7 +49,7 @@ _RECORD: Final = "run.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class GarbageItem:
     """Something that can go.
 
     Attributes:
@@ -64,17 +64,17 @@ class Item:
     bytes: int
 
 
-def find_garbage(store: Store, retention: Retention, now: float | None = None) -> list[Item]:
+def find_garbage(store: Store, retention: Retention, now: float | None = None) -> list[GarbageItem]:
     """Return what can go.
 
     Args:
         retention: The rules for runs and scores.
         now: The time, in seconds since 1970; the clock's by default.
     """
-    return list(_Search(store, retention, time.time() if now is None else now).items())
+    return list(_GarbageSearch(store, retention, time.time() if now is None else now).items())
 
 
-def drop_garbage(store: Store, retention: Retention, now: float | None = None) -> Iterator[Item]:
+def drop_garbage(store: Store, retention: Retention, now: float | None = None) -> Iterator[GarbageItem]:
     """Drop what can go, and yield each thing once it is gone.
 
     Args:
@@ -86,7 +86,7 @@ def drop_garbage(store: Store, retention: Retention, now: float | None = None) -
     """
     record_lost(store)
     with alone(store):
-        search = _Search(store, retention, time.time() if now is None else now)
+        search = _GarbageSearch(store, retention, time.time() if now is None else now)
         for item in search.items():
             if _DROPS[item.kind](search, item.name):
                 yield item
@@ -94,7 +94,7 @@ def drop_garbage(store: Store, retention: Retention, now: float | None = None) -
                 search.dropping.pop(item.name, None)  # it needs its dataset and its scores
 
 
-class _Search:
+class _GarbageSearch:
     """A store as it was when the search began."""
 
     def __init__(self, store: Store, retention: Retention, now: float) -> None:
@@ -108,7 +108,7 @@ class _Search:
     def _with_results(self) -> dict[str, Mapping[str, Any]]:
         return {run: record for run, record in self.records.items() if not record.get(DROPPED)}
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[GarbageItem]:
         """Yield what can go, datasets and scores after the runs that used them."""
         yield from self._runs()
         living = [record for run, record in self._with_results().items() if run not in self.dropping]
@@ -120,17 +120,17 @@ class _Search:
         yield from self._set_aside()
         yield from self._temporary()
 
-    def _runs(self) -> Iterator[Item]:
+    def _runs(self) -> Iterator[GarbageItem]:
         for run, record in self.records.items():
             why = "left over when it was dropped" if record.get(DROPPED) else self.dropping.get(run, "")
             size = self.size(f"runs/{run}") if why else 0
             if size or run in self.dropping:
-                yield Item("run", run, why, size)
+                yield GarbageItem("run", run, why, size)
 
-    def _datasets(self, used: set[str]) -> Iterator[Item]:
+    def _datasets(self, used: set[str]) -> Iterator[GarbageItem]:
         for name in self.contents.folders("datasets"):
             if name not in used and self.dataset_is_unused(name):
-                yield Item("dataset", name, "no run with results uses it", self.size(f"datasets/{name}"))
+                yield GarbageItem("dataset", name, "no run with results uses it", self.size(f"datasets/{name}"))
 
     def dataset_is_unused(self, name: str) -> bool:
         """Return whether a dataset was neither loaded nor used for a while."""
@@ -145,26 +145,26 @@ class _Search:
             return self.now - path.stat().st_mtime <= DATASET_UNUSED_S
         return False
 
-    def _comparisons(self) -> Iterator[Item]:
+    def _comparisons(self) -> Iterator[GarbageItem]:
         if self.retention.older_than is None:
             return
         for name in self.contents.folders(COMPARISONS):
             folder = f"{COMPARISONS}/{name}"
             if self.is_older(folder, self.retention.older_than):
-                yield Item("comparison", name, f"{self.age_in_days(folder)} days old", self.size(folder))
+                yield GarbageItem("comparison", name, f"{self.age_in_days(folder)} days old", self.size(folder))
 
-    def _scores(self, used: set[str]) -> Iterator[Item]:
+    def _scores(self, used: set[str]) -> Iterator[GarbageItem]:
         for evaluator in self.contents.folders("scores"):
             for config in self.contents.folders(f"scores/{evaluator}"):
                 folder = f"scores/{evaluator}/{config}"
                 if f"{evaluator}/{config}" not in used and self.is_older(folder, self.retention.scores_older_than):
-                    yield Item("scores", folder, "no run with results uses them", self.size(folder))
+                    yield GarbageItem("scores", folder, "no run with results uses them", self.size(folder))
 
-    def _embeddings(self) -> Iterator[Item]:
+    def _embeddings(self) -> Iterator[GarbageItem]:
         for name in self.contents.folders("vectors"):
             if self.is_older(f"vectors/{name}", self.retention.scores_older_than):
                 why = f"not used for {self.age_in_days(f'vectors/{name}')} days"
-                yield Item("embeddings", f"vectors/{name}", why, self.size(f"vectors/{name}"))
+                yield GarbageItem("embeddings", f"vectors/{name}", why, self.size(f"vectors/{name}"))
 
     def is_older(self, folder: str, seconds: float | None) -> bool:
         """Return whether nothing in a folder was written or used for as long; an empty one is no concern."""
@@ -183,14 +183,14 @@ class _Search:
             times.append(used_mark(self.store.root / folder).stat().st_mtime)
         return max(times, default=None)
 
-    def _set_aside(self) -> Iterator[Item]:
+    def _set_aside(self) -> Iterator[GarbageItem]:
         for name, listed in self.contents.files(SET_ASIDE).items():
             if self.now - listed.modified > SET_ASIDE_S:
-                yield Item("set aside", name, "damaged, and set aside long ago", listed.size)
+                yield GarbageItem("set aside", name, "damaged, and set aside long ago", listed.size)
 
-    def _temporary(self) -> Iterator[Item]:
+    def _temporary(self) -> Iterator[GarbageItem]:
         for path in (*stale_files(self.store.root), *stale_folders(self.store)):
-            yield Item(
+            yield GarbageItem(
                 "temporary", path.relative_to(self.store.root).as_posix(), "its process was killed", _size_of(path)
             )
 
@@ -240,7 +240,7 @@ def _size_of(path: Path) -> int:
     return total
 
 
-def _drop_run(search: _Search, name: str) -> bool:
+def _drop_run(search: _GarbageSearch, name: str) -> bool:
     """Drop a run's results unless it got a tag meanwhile or is in work again."""
     run = search.store.run(name)
     if not run.change(partial(_dropped, search.retention)):
@@ -259,7 +259,7 @@ def _dropped(retention: Retention, record: Mapping[str, Any]) -> Mapping[str, An
     return dict(record) | {DROPPED: datetime.now(UTC).isoformat(timespec="seconds")}
 
 
-def _drop_dataset(search: _Search, name: str) -> bool:
+def _drop_dataset(search: _GarbageSearch, name: str) -> bool:
     """Drop a dataset unless it was used meanwhile, or a run has begun that uses it."""
     folder = search.store.dataset(name)
     if not search.dataset_is_unused(name) or _is_in_new_run(search, name):
@@ -274,7 +274,7 @@ def _drop_dataset(search: _Search, name: str) -> bool:
     return True
 
 
-def _drop_shared_dataset(search: _Search, remote: Remote, name: str) -> bool:
+def _drop_shared_dataset(search: _GarbageSearch, remote: Remote, name: str) -> bool:
     """Drop a dataset of a bucket: its manifest first, without which no host takes it, and the rest after a last look.
 
     A host that begins to use it after that gives the bucket its own copy, or loads it anew.
@@ -296,21 +296,21 @@ def _drop_shared_dataset(search: _Search, remote: Remote, name: str) -> bool:
     return True
 
 
-def _is_in_new_run(search: _Search, dataset: str) -> bool:
+def _is_in_new_run(search: _GarbageSearch, dataset: str) -> bool:
     return any(dataset in _datasets_of(record) for record in _new_records(search))
 
 
-def _drop_files(search: _Search, folder: str) -> bool:
+def _drop_files(search: _GarbageSearch, folder: str) -> bool:
     search.contents.delete([*search.contents.files(folder), *search.contents.local_files(folder)])
     shutil.rmtree(search.store.root / folder, ignore_errors=True)
     return True
 
 
-def _drop_comparison(search: _Search, name: str) -> bool:
+def _drop_comparison(search: _GarbageSearch, name: str) -> bool:
     return _drop_files(search, f"{COMPARISONS}/{name}")
 
 
-def _drop_scores(search: _Search, folder: str) -> bool:
+def _drop_scores(search: _GarbageSearch, folder: str) -> bool:
     """Drop scores or embeddings unless they were used meanwhile, or a run has begun that uses them."""
     path = search.store.root / folder
     if not search.is_older(folder, search.retention.scores_older_than):
@@ -329,11 +329,11 @@ def _drop_scores(search: _Search, folder: str) -> bool:
     return True
 
 
-def _is_in_use(search: _Search, folder: str) -> bool:
+def _is_in_use(search: _GarbageSearch, folder: str) -> bool:
     return folder.removeprefix("scores/") in _configurations(_new_records(search))
 
 
-def _new_records(search: _Search) -> Iterator[Mapping[str, Any]]:
+def _new_records(search: _GarbageSearch) -> Iterator[Mapping[str, Any]]:
     """Yield the records of runs that have begun since the search did."""
     for name in search.contents.folders("runs"):
         if name not in search.records:
@@ -361,7 +361,7 @@ def _put_back(aside: Path, path: Path) -> None:
         remove(aside)
 
 
-def _drop_temporary(search: _Search, name: str) -> bool:
+def _drop_temporary(search: _GarbageSearch, name: str) -> bool:
     remove(search.store.root / name)
     return True
 

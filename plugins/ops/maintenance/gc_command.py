@@ -14,7 +14,7 @@ from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
 
 if TYPE_CHECKING:
-    from leadline.plugins.ops.maintenance.garbage import Item
+    from leadline.plugins.ops.maintenance.garbage import GarbageItem
 
 SHOWN: Final = 200
 """Lines that a table shows at most."""
@@ -72,7 +72,7 @@ def gc(
         say(f"{in_bytes(freed)} can be freed in {store.location}: repeat the command with --yes.")
 
 
-def _print(found: Sequence[Item]) -> None:
+def _print(found: Sequence[GarbageItem]) -> None:
     if not found:
         say("There is nothing to drop.")
         return

@@ -46,7 +46,7 @@ class Damage:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedStore:
     """Numbers of what was looked at.
 
     Attributes:
@@ -60,7 +60,7 @@ class Checked:
     lost_calls: int = 0
 
 
-def check_store(store: Store, checked: Checked, *, repair: bool = False) -> Iterator[Damage]:
+def check_store(store: Store, checked: CheckedStore, *, repair: bool = False) -> Iterator[Damage]:
     """Check a store and yield what is damaged.
 
     Args:
@@ -79,7 +79,7 @@ def check_store(store: Store, checked: Checked, *, repair: bool = False) -> Iter
                 yield damage
 
 
-def _found(contents: Contents, checked: Checked) -> Iterator[Damage]:
+def _found(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     for folder, what in (("scores", "scores are computed"), ("vectors", "embeddings are computed")):
         advice = f"Set it aside with --repair: its {what} again when they are needed."
         for name, listed in contents.files(folder).items():
@@ -100,7 +100,7 @@ def _found(contents: Contents, checked: Checked) -> Iterator[Damage]:
     yield from _ledger(contents.store, checked)
 
 
-def _segment_fault(contents: Contents, name: str, checked: Checked) -> str:
+def _segment_fault(contents: Contents, name: str, checked: CheckedStore) -> str:
     """Return what is wrong with a segment, ``""`` if nothing is."""
     try:
         with contents.opened(name) as path:
@@ -138,7 +138,7 @@ def _json_fault(contents: Contents, name: str) -> str:
     return ""
 
 
-def _labels(contents: Contents, checked: Checked) -> Iterator[Damage]:
+def _labels(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     for name, listed in contents.files("labels").items():
         checked.files += 1
         checked.bytes += listed.size
@@ -166,7 +166,7 @@ def _said_fault(contents: Contents, name: str, holds: Callable[[Path, str], bool
         return _reason(error)
 
 
-def _datasets(contents: Contents, checked: Checked) -> Iterator[Damage]:
+def _datasets(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     advice = "Set it aside with --repair, and evaluate the dataset's file again: it is loaded anew."
     for dataset in contents.folders("datasets"):
         folder = f"datasets/{dataset}"
@@ -211,7 +211,7 @@ def _file_fault(contents: Contents, name: str, digest: str | None) -> str:
     return ""
 
 
-def _runs(contents: Contents, checked: Checked) -> Iterator[Damage]:
+def _runs(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     for run in contents.folders("runs"):
         name = f"runs/{run}"
         fault = _json_fault(contents, f"{name}/run.json")
@@ -271,7 +271,7 @@ def _database_fault(contents: Contents, name: str) -> str:
     return ""
 
 
-def _ledger(store: Store, checked: Checked) -> Iterator[Damage]:
+def _ledger(store: Store, checked: CheckedStore) -> Iterator[Damage]:
     advice = "Restore the ledger from a backup, or move it away: scores stay, and replies are paid for again."
     try:
         ledger = read_ledger(store)

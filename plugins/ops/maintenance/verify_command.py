@@ -25,10 +25,10 @@ def verify(session: Session, /, repair: bool, as_json: bool) -> int:
     Each damaged file is a line: what is wrong with it and what to do. The exit code is 1 if damage is left. It may run
     beside evaluations.
     """
-    from leadline.plugins.ops.maintenance.integrity import Checked, check_store
+    from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
 
     store = session.open_store()
-    checked = Checked()
+    checked = CheckedStore()
     found = []
     for damage in check_store(store, checked, repair=repair):
         found.append(damage)

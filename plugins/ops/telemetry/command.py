@@ -26,12 +26,12 @@ def metrics(session: Session, host: str, port: int, every: float, config: Path |
     from leadline.flows.prefect.prefect_settings import configured_api
     from leadline.flows.shared.http_server import listener, serve
     from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.ops.telemetry.exporter import Exporter, app_of, require_client
+    from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of, require_client
 
     require_client()
     log_to_stderr("leadline.metrics")
     store = session.open_store()
-    exporter = Exporter(store, configured_api(), config, every)
+    exporter = MetricsExporter(store, configured_api(), config, every)
     if once:
         click.echo(exporter.text().decode(), nl=False)
         return

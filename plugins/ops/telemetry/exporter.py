@@ -18,7 +18,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.judge_client.team_budgets import team_budgets
 from leadline.plugins.ops.telemetry import families as m
-from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, Kind, Metric
+from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, MetricFamily, MetricKind
 from leadline.plugins.ops.telemetry.judge_figures import judge_figures
 from leadline.plugins.ops.telemetry.ledger_figures import ledger_figures
 from leadline.plugins.ops.telemetry.store_figures import StoreFigures
@@ -37,7 +37,7 @@ REST: Final = 10
 _log = logging.getLogger("leadline.metrics")
 
 
-class Exporter:
+class MetricsExporter:
     """Reads figures when they are asked for and those known are too old.
 
     Args:
@@ -97,7 +97,7 @@ class Exporter:
         return api_figures(self._api or "")
 
 
-def text_of(metrics: Sequence[Metric], figures: Figures) -> bytes:
+def text_of(metrics: Sequence[MetricFamily], figures: Figures) -> bytes:
     """Return metrics in Prometheus' text format.
 
     Args:
@@ -106,17 +106,17 @@ def text_of(metrics: Sequence[Metric], figures: Figures) -> bytes:
     """
     from prometheus_client import CollectorRegistry, generate_latest
 
-    class Values:
+    class MetricValues:
         def collect(self) -> Iterator[Family]:
             for metric in metrics:
                 yield _family(metric, figures.values.get(metric, {}))
 
     registry = CollectorRegistry()
-    registry.register(Values())
+    registry.register(MetricValues())
     return generate_latest(registry)
 
 
-def _family(metric: Metric, values: Mapping[tuple[str, ...], float | Buckets]) -> Family:
+def _family(metric: MetricFamily, values: Mapping[tuple[str, ...], float | Buckets]) -> Family:
     """Return a metric with its values as Prometheus' library has them.
 
     Args:
@@ -124,14 +124,14 @@ def _family(metric: Metric, values: Mapping[tuple[str, ...], float | Buckets]) -
     """
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.about, labels=metric.labels)
         for labels, value in values.items():
             if isinstance(value, Buckets):
                 bounds = zip((*map(str, CHUNK_BUCKETS), "+Inf"), (*value.counts, value.count), strict=True)
                 histogram.add_metric(labels, buckets=list(bounds), sum_value=value.total)
         return histogram
-    kind: Any = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    kind: Any = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
     simple: Family = kind(metric.name, metric.about, labels=metric.labels)
     for labels, value in values.items():
         simple.add_metric(labels, value)  # type: ignore[attr-defined]  # both kinds have it
@@ -155,7 +155,7 @@ def metrics_route(text: Callable[[], bytes]) -> Any:
     return Route("/metrics", answer)
 
 
-def app_of(exporter: Exporter) -> Starlette:
+def app_of(exporter: MetricsExporter) -> Starlette:
     """Return the application."""
     from starlette.applications import Starlette
     from starlette.requests import Request

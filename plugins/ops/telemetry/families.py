@@ -31,7 +31,7 @@ CHUNK_BUCKETS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Upper bounds of the histogram of chunks' times, in seconds."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """The kind of a metric, as Prometheus knows it."""
 
     GAUGE = "gauge"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class MetricFamily:
     """A metric.
 
     Attributes:
@@ -50,107 +50,133 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     about: str
     labels: tuple[str, ...] = ()
 
 
-UP: Final = Metric(
-    "leadline_up", Kind.GAUGE, "Whether a source of figures could be read: store, ledger, judges, api.", ("source",)
+UP: Final = MetricFamily(
+    "leadline_up",
+    MetricKind.GAUGE,
+    "Whether a source of figures could be read: store, ledger, judges, api.",
+    ("source",),
 )
-RUNS: Final = Metric("leadline_runs", Kind.GAUGE, "Runs in the store by state.", ("state",))
-RUNS_ENDED: Final = Metric(
-    "leadline_runs_ended_total", Kind.COUNTER, "Runs that ended since the exporter started, by state.", ("state",)
+RUNS: Final = MetricFamily("leadline_runs", MetricKind.GAUGE, "Runs in the store by state.", ("state",))
+RUNS_ENDED: Final = MetricFamily(
+    "leadline_runs_ended_total", MetricKind.COUNTER, "Runs that ended since the exporter started, by state.", ("state",)
 )
-GATES: Final = Metric(
-    "leadline_gates_total", Kind.COUNTER, "Gates of runs that were completed since the exporter started.", ("gate",)
+GATES: Final = MetricFamily(
+    "leadline_gates_total",
+    MetricKind.COUNTER,
+    "Gates of runs that were completed since the exporter started.",
+    ("gate",),
 )
-SCORES: Final = Metric(
+SCORES: Final = MetricFamily(
     "leadline_scores_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Row scores of runs that were completed since the exporter started: scored, unscored, not_applicable.",
     ("status",),
 )
-RUN_SECONDS: Final = Metric(
+RUN_SECONDS: Final = MetricFamily(
     "leadline_run_seconds_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Time of runs that were completed since the exporter started, by part of the run.",
     ("part",),
 )
-CHUNK_SECONDS: Final = Metric(
+CHUNK_SECONDS: Final = MetricFamily(
     "leadline_chunk_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "Time of chunks of runs that were completed since the exporter started.",
     ("lane",),
 )
-LAST_COVERAGE: Final = Metric(
-    "leadline_last_run_coverage", Kind.GAUGE, "Share of rows scored in the last completed run of a name.", ("name",)
+LAST_COVERAGE: Final = MetricFamily(
+    "leadline_last_run_coverage",
+    MetricKind.GAUGE,
+    "Share of rows scored in the last completed run of a name.",
+    ("name",),
 )
-LAST_GATE: Final = Metric(
-    "leadline_last_run_gate", Kind.GAUGE, "Gate of the last completed run of a name: 1 for pass, 0 for fail, 0.5 for "
+LAST_GATE: Final = MetricFamily(
+    "leadline_last_run_gate", MetricKind.GAUGE,
+    "Gate of the last completed run of a name: 1 for pass, 0 for fail, 0.5 for "
     "inconclusive.", ("name",)
 )  # fmt: skip
-LAST_PROBLEMS: Final = Metric(
-    "leadline_last_run_problems", Kind.GAUGE, "Problems of models in the last completed run of a name.",
+LAST_PROBLEMS: Final = MetricFamily(
+    "leadline_last_run_problems", MetricKind.GAUGE, "Problems of models in the last completed run of a name.",
     ("name", "severity"),
 )  # fmt: skip
-LAST_SECONDS: Final = Metric(
-    "leadline_last_run_seconds", Kind.GAUGE, "Time that the last completed run of a name took.", ("name",)
+LAST_SECONDS: Final = MetricFamily(
+    "leadline_last_run_seconds", MetricKind.GAUGE, "Time that the last completed run of a name took.", ("name",)
 )
-LAST_START: Final = Metric(
-    "leadline_last_run_start_timestamp_seconds", Kind.GAUGE, "When the last completed run of a name began.", ("name",)
+LAST_START: Final = MetricFamily(
+    "leadline_last_run_start_timestamp_seconds",
+    MetricKind.GAUGE,
+    "When the last completed run of a name began.",
+    ("name",),
 )
-CALLS: Final = Metric(
-    "leadline_calls_total", Kind.COUNTER, "Calls to judges and models that were answered or failed.", ("model", "state")
+CALLS: Final = MetricFamily(
+    "leadline_calls_total",
+    MetricKind.COUNTER,
+    "Calls to judges and models that were answered or failed.",
+    ("model", "state"),
 )
-CALL_RETRIES: Final = Metric(
-    "leadline_call_retries_total", Kind.COUNTER, "Attempts beyond the first of answered calls.", ("model",)
+CALL_RETRIES: Final = MetricFamily(
+    "leadline_call_retries_total", MetricKind.COUNTER, "Attempts beyond the first of answered calls.", ("model",)
 )
-CALL_SECONDS: Final = Metric(
-    "leadline_call_seconds_total", Kind.COUNTER, "Time of the attempts that were answered.", ("model",)
+CALL_SECONDS: Final = MetricFamily(
+    "leadline_call_seconds_total", MetricKind.COUNTER, "Time of the attempts that were answered.", ("model",)
 )
-CALL_TOKENS: Final = Metric(
-    "leadline_call_tokens_total", Kind.COUNTER, "Tokens sent (input) and received (output).", ("model", "direction")
+CALL_TOKENS: Final = MetricFamily(
+    "leadline_call_tokens_total",
+    MetricKind.COUNTER,
+    "Tokens sent (input) and received (output).",
+    ("model", "direction"),
 )
-CALL_COST: Final = Metric(
-    "leadline_call_cost_usd_total", Kind.COUNTER, "Price of calls, as far as it is known.", ("model",)
+CALL_COST: Final = MetricFamily(
+    "leadline_call_cost_usd_total", MetricKind.COUNTER, "Price of calls, as far as it is known.", ("model",)
 )
-CALLS_UNPRICED: Final = Metric(
-    "leadline_calls_unpriced_total", Kind.COUNTER, "Answered calls whose price is not known.", ("model",)
+CALLS_UNPRICED: Final = MetricFamily(
+    "leadline_calls_unpriced_total", MetricKind.COUNTER, "Answered calls whose price is not known.", ("model",)
 )
-REPLIES_UNREADABLE: Final = Metric(
-    "leadline_replies_unreadable", Kind.GAUGE, "Replies in the ledger that hold no verdict."
+REPLIES_UNREADABLE: Final = MetricFamily(
+    "leadline_replies_unreadable", MetricKind.GAUGE, "Replies in the ledger that hold no verdict."
 )
-CALLS_IN_FLIGHT: Final = Metric("leadline_calls_in_flight", Kind.GAUGE, "Calls that are being made.")
-CALLS_LOST: Final = Metric("leadline_calls_lost", Kind.GAUGE, "Calls whose process was gone before the reply came.")
-JUDGE_STATE: Final = Metric(
-    "leadline_judge_state", Kind.GAUGE, "State of an enrolled judge: 1 for the one that it is in, 0 for the others.",
+CALLS_IN_FLIGHT: Final = MetricFamily("leadline_calls_in_flight", MetricKind.GAUGE, "Calls that are being made.")
+CALLS_LOST: Final = MetricFamily(
+    "leadline_calls_lost", MetricKind.GAUGE, "Calls whose process was gone before the reply came."
+)
+JUDGE_STATE: Final = MetricFamily(
+    "leadline_judge_state", MetricKind.GAUGE,
+    "State of an enrolled judge: 1 for the one that it is in, 0 for the others.",
     ("judge", "state"),
 )  # fmt: skip
-JUDGE_CHECKED: Final = Metric(
-    "leadline_judge_last_check_timestamp_seconds", Kind.GAUGE, "When an enrolled judge was last checked.", ("judge",)
+JUDGE_CHECKED: Final = MetricFamily(
+    "leadline_judge_last_check_timestamp_seconds",
+    MetricKind.GAUGE,
+    "When an enrolled judge was last checked.",
+    ("judge",),
 )
-JUDGE_P: Final = Metric(
-    "leadline_judge_last_check_p", Kind.GAUGE, "Chance of what the last check of an enrolled judge found, had nothing "
+JUDGE_P: Final = MetricFamily(
+    "leadline_judge_last_check_p", MetricKind.GAUGE,
+    "Chance of what the last check of an enrolled judge found, had nothing "
     "changed.", ("judge",)
 )  # fmt: skip
-JUDGE_EPOCH: Final = Metric(
-    "leadline_judge_epoch", Kind.GAUGE, "How often a change of an enrolled judge was accepted.", ("judge",)
+JUDGE_EPOCH: Final = MetricFamily(
+    "leadline_judge_epoch", MetricKind.GAUGE, "How often a change of an enrolled judge was accepted.", ("judge",)
 )
-TEAM_CALLS: Final = Metric("leadline_team_calls", Kind.GAUGE, "Calls of a team in this month.", ("team",))
-TEAM_USD: Final = Metric(
-    "leadline_team_usd", Kind.GAUGE, "US dollars that a team spent or set aside in this month.", ("team",)
+TEAM_CALLS: Final = MetricFamily("leadline_team_calls", MetricKind.GAUGE, "Calls of a team in this month.", ("team",))
+TEAM_USD: Final = MetricFamily(
+    "leadline_team_usd", MetricKind.GAUGE, "US dollars that a team spent or set aside in this month.", ("team",)
 )
-TEAM_CALLS_LIMIT: Final = Metric(
-    "leadline_team_calls_limit", Kind.GAUGE, "Calls that a team may make in a month.", ("team",)
+TEAM_CALLS_LIMIT: Final = MetricFamily(
+    "leadline_team_calls_limit", MetricKind.GAUGE, "Calls that a team may make in a month.", ("team",)
 )
-TEAM_USD_LIMIT: Final = Metric(
-    "leadline_team_usd_limit", Kind.GAUGE, "US dollars that a team may spend in a month.", ("team",)
+TEAM_USD_LIMIT: Final = MetricFamily(
+    "leadline_team_usd_limit", MetricKind.GAUGE, "US dollars that a team may spend in a month.", ("team",)
 )
-FLOW_RUNS: Final = Metric(
-    "leadline_flow_runs", Kind.GAUGE, "Flow runs in a work pool: late, pending, running.", ("pool", "state")
+FLOW_RUNS: Final = MetricFamily(
+    "leadline_flow_runs", MetricKind.GAUGE, "Flow runs in a work pool: late, pending, running.", ("pool", "state")
 )
-WORKERS: Final = Metric("leadline_workers", Kind.GAUGE, "Workers online in a work pool.", ("pool",))
+WORKERS: Final = MetricFamily("leadline_workers", MetricKind.GAUGE, "Workers online in a work pool.", ("pool",))
 
 EXPORTED: Final = (
     UP, RUNS, RUNS_ENDED, GATES, SCORES, RUN_SECONDS, CHUNK_SECONDS, LAST_COVERAGE, LAST_GATE, LAST_PROBLEMS,
@@ -160,11 +186,14 @@ EXPORTED: Final = (
 )  # fmt: skip
 """What ``leadline metrics`` exports."""
 
-DELIVERIES: Final = Metric(
-    "leadline_webhook_deliveries_total", Kind.COUNTER, "Deliveries by their registry and the status of the answer.",
+DELIVERIES: Final = MetricFamily(
+    "leadline_webhook_deliveries_total", MetricKind.COUNTER,
+    "Deliveries by their registry and the status of the answer.",
     ("registry", "status"),
 )  # fmt: skip
-QUEUED: Final = Metric("leadline_webhook_queued", Kind.GAUGE, "Deliveries whose event has not reached the server yet.")
+QUEUED: Final = MetricFamily(
+    "leadline_webhook_queued", MetricKind.GAUGE, "Deliveries whose event has not reached the server yet."
+)
 
 OF_THE_WEBHOOK: Final = (DELIVERIES, QUEUED)
 """What the webhook's server exports."""
@@ -195,9 +224,9 @@ class Buckets:
 class Figures:
     """Values of metrics by their labels."""
 
-    values: dict[Metric, dict[tuple[str, ...], float | Buckets]] = field(default_factory=dict)
+    values: dict[MetricFamily, dict[tuple[str, ...], float | Buckets]] = field(default_factory=dict)
 
-    def put(self, metric: Metric, value: float | Buckets, *labels: str) -> None:
+    def put(self, metric: MetricFamily, value: float | Buckets, *labels: str) -> None:
         """Note a value.
 
         Args:

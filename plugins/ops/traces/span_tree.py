@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.tasks.ground.timeline import SCORE, Span
+from leadline.tasks.ground.timeline import SCORE, TimeSpan
 
 MOST: Final = 5_000
 """Spans that are exported of a run; judge calls beyond are left out first, then chunks."""
@@ -40,8 +40,8 @@ class Node:
 
 
 def tree_of(
-    spans: Sequence[Span],
-    lanes: Sequence[Span],
+    spans: Sequence[TimeSpan],
+    lanes: Sequence[TimeSpan],
     attributes: Mapping[str, Value],
     asked: Sequence[Mapping[str, Any]] = (),
     calls: Sequence[Mapping[str, Any]] = (),
@@ -80,7 +80,7 @@ def tree_of(
     return root
 
 
-def _node(span: Span, name: str = "", **attributes: Value) -> Node:
+def _node(span: TimeSpan, name: str = "", **attributes: Value) -> Node:
     return Node(name or span.name, span.began, span.ended, attributes)
 
 

@@ -74,7 +74,7 @@ ACTIONS: Final[Mapping[Cause, str]] = {
 }
 
 
-class Aspect(StrEnum):
+class CauseAspect(StrEnum):
     """The part of a RAG system that a metric judges."""
 
     RECALL = "recall"
@@ -84,33 +84,33 @@ class Aspect(StrEnum):
     FORM = "form"
 
 
-ASPECTS: Final[Mapping[str, Aspect]] = {
-    "answer_correctness": Aspect.CORRECTNESS,
-    "answer_relevancy": Aspect.RELEVANCE,
-    "answer_relevancy_sentence_similarity": Aspect.RELEVANCE,
-    "answer_semantic_sentence_similarity": Aspect.CORRECTNESS,
-    "answer_semantic_similarity": Aspect.CORRECTNESS,
-    "context_recall": Aspect.RECALL,
-    "databricks.context_sufficiency": Aspect.RECALL,
-    "databricks.correctness": Aspect.CORRECTNESS,
-    "databricks.groundedness": Aspect.SUPPORT,
-    "databricks.relevance_to_query": Aspect.RELEVANCE,
-    "faithfulness": Aspect.SUPPORT,
-    "groundedness": Aspect.SUPPORT,
-    "hallucination": Aspect.SUPPORT,
-    "language_mismatch": Aspect.FORM,
-    "llamaindex.correctness": Aspect.CORRECTNESS,
-    "llamaindex.faithfulness": Aspect.SUPPORT,
-    "looping_detection": Aspect.FORM,
-    "ragas/answer_relevancy": Aspect.RELEVANCE,
-    "ragas/context_recall": Aspect.RECALL,
-    "ragas/faithfulness": Aspect.SUPPORT,
-    "text_matching": Aspect.FORM,
-    "valor.answer_correctness": Aspect.CORRECTNESS,
-    "valor.answer_relevance": Aspect.RELEVANCE,
-    "valor.context_recall": Aspect.RECALL,
-    "valor.faithfulness": Aspect.SUPPORT,
-    "valor.hallucination": Aspect.SUPPORT,
+ASPECTS: Final[Mapping[str, CauseAspect]] = {
+    "answer_correctness": CauseAspect.CORRECTNESS,
+    "answer_relevancy": CauseAspect.RELEVANCE,
+    "answer_relevancy_sentence_similarity": CauseAspect.RELEVANCE,
+    "answer_semantic_sentence_similarity": CauseAspect.CORRECTNESS,
+    "answer_semantic_similarity": CauseAspect.CORRECTNESS,
+    "context_recall": CauseAspect.RECALL,
+    "databricks.context_sufficiency": CauseAspect.RECALL,
+    "databricks.correctness": CauseAspect.CORRECTNESS,
+    "databricks.groundedness": CauseAspect.SUPPORT,
+    "databricks.relevance_to_query": CauseAspect.RELEVANCE,
+    "faithfulness": CauseAspect.SUPPORT,
+    "groundedness": CauseAspect.SUPPORT,
+    "hallucination": CauseAspect.SUPPORT,
+    "language_mismatch": CauseAspect.FORM,
+    "llamaindex.correctness": CauseAspect.CORRECTNESS,
+    "llamaindex.faithfulness": CauseAspect.SUPPORT,
+    "looping_detection": CauseAspect.FORM,
+    "ragas/answer_relevancy": CauseAspect.RELEVANCE,
+    "ragas/context_recall": CauseAspect.RECALL,
+    "ragas/faithfulness": CauseAspect.SUPPORT,
+    "text_matching": CauseAspect.FORM,
+    "valor.answer_correctness": CauseAspect.CORRECTNESS,
+    "valor.answer_relevance": CauseAspect.RELEVANCE,
+    "valor.context_recall": CauseAspect.RECALL,
+    "valor.faithfulness": CauseAspect.SUPPORT,
+    "valor.hallucination": CauseAspect.SUPPORT,
 }
 """Aspects that evaluators judge, by id (their primary metric) or by id and metric."""
 
@@ -135,7 +135,7 @@ _MOST_CHARACTERS: Final = 100_000  # of the contexts of a row
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CauseFacts:
     """The facts about a failing row that its root cause follows from; ``None`` where it is not known.
 
     Attributes:
@@ -154,43 +154,50 @@ class Facts:
     answer_share: float | None = None
     refused: bool = False
     refusal_expected: bool = False
-    passes: Mapping[Aspect, bool] | None = None
+    passes: Mapping[CauseAspect, bool] | None = None
 
-    def ok(self, aspect: Aspect) -> bool | None:
+    def ok(self, aspect: CauseAspect) -> bool | None:
         """Return whether an aspect is good, ``None`` if no evaluator tells."""
         return (self.passes or {}).get(aspect)
 
 
-def root_cause(facts: Facts) -> Cause:
+def root_cause(facts: CauseFacts) -> Cause:
     """Return the root cause of a row that fails some evaluator of quality."""
-    wrong = [facts.ok(aspect) for aspect in (Aspect.CORRECTNESS, Aspect.FORM, Aspect.SUPPORT, Aspect.RECALL)]
+    wrong = [
+        facts.ok(aspect)
+        for aspect in (CauseAspect.CORRECTNESS, CauseAspect.FORM, CauseAspect.SUPPORT, CauseAspect.RECALL)
+    ]
     if facts.refusal_expected or False not in wrong:
         return Cause.UNKNOWN
     has = _context_has(facts)
     if facts.refused:
         return Cause.RETRIEVAL_MISSED if has is False else Cause.REFUSAL
-    support, relevance = facts.ok(Aspect.SUPPORT), facts.ok(Aspect.RELEVANCE)
+    support, relevance = facts.ok(CauseAspect.SUPPORT), facts.ok(CauseAspect.RELEVANCE)
     if facts.answer_share is not None and facts.answer_share >= CONTAINED and support is not False:
-        if facts.ok(Aspect.FORM) is False:
+        if facts.ok(CauseAspect.FORM) is False:
             return Cause.FORMAT
-        if facts.ok(Aspect.CORRECTNESS) is False:
+        if facts.ok(CauseAspect.CORRECTNESS) is False:
             return Cause.REFERENCE
-    only_words = facts.ok(Aspect.RECALL) is None and facts.documents is None and facts.retrieved
-    other_answer = support is True and relevance is True and facts.ok(Aspect.CORRECTNESS) is False
+    only_words = facts.ok(CauseAspect.RECALL) is None and facts.documents is None and facts.retrieved
+    other_answer = support is True and relevance is True and facts.ok(CauseAspect.CORRECTNESS) is False
     if has is False:
         return Cause.REFERENCE if only_words and other_answer else Cause.RETRIEVAL_MISSED
     if support is False:
         return Cause.CONTRADICTS
     if has:
-        return Cause.NOT_USED if False in (facts.ok(Aspect.CORRECTNESS), facts.ok(Aspect.FORM)) else Cause.UNKNOWN
+        return (
+            Cause.NOT_USED
+            if False in (facts.ok(CauseAspect.CORRECTNESS), facts.ok(CauseAspect.FORM))
+            else Cause.UNKNOWN
+        )
     return Cause.REFERENCE if other_answer else Cause.UNKNOWN
 
 
-def _context_has(facts: Facts) -> bool | None:
+def _context_has(facts: CauseFacts) -> bool | None:
     """Return whether the contexts contain what the answer needs."""
     if not facts.retrieved:
         return facts.retrieved
-    if (judged := facts.ok(Aspect.RECALL)) is not None:
+    if (judged := facts.ok(CauseAspect.RECALL)) is not None:
         return judged
     if facts.documents == 0:
         return False
@@ -257,15 +264,15 @@ def root_causes(view: RunView, row_ids: Sequence[int]) -> RootCauses:
     return RootCauses(tuple(map(root_cause, facts)), (*(name for name, used in data.items() if used), *evaluators))
 
 
-def _facts(line: Mapping[str, Any], votes: Mapping[Aspect, Vote]) -> Facts:
+def _facts(line: Mapping[str, Any], votes: Mapping[CauseAspect, Vote]) -> CauseFacts:
     contexts, answer, expected = "\n".join(line["contexts"]), line["actual_answer"] or "", line["expected_answers"]
     documents = set(line["expected_documents"])
     known = {document for document in line["documents"] if document is not None}
     passes = {aspect: vote.good for aspect, vote in votes.items()}
-    support = votes.get(Aspect.SUPPORT)
+    support = votes.get(CauseAspect.SUPPORT)
     if support and not support.good and not support.judged and (share_of_words(answer, contexts) or 0) >= QUOTED:
-        del passes[Aspect.SUPPORT]  # its words are the context's: that a similarity is low says nothing then
-    return Facts(
+        del passes[CauseAspect.SUPPORT]  # its words are the context's: that a similarity is low says nothing then
+    return CauseFacts(
         retrieved=True if contexts.strip() else False if documents or not line["documents_stated"] else None,
         documents=len(documents & known) / len(documents) if documents and (known or not contexts) else None,
         context_share=_best(expected, contexts),
@@ -288,23 +295,23 @@ class Vote(NamedTuple):
     judged: bool
 
 
-def _votes(view: RunView, row_ids: Sequence[int]) -> tuple[dict[int, dict[Aspect, Vote]], list[str]]:
+def _votes(view: RunView, row_ids: Sequence[int]) -> tuple[dict[int, dict[CauseAspect, Vote]], list[str]]:
     """Return the verdict on each aspect of rows, by judges if any gave one, and the names of all evaluators asked."""
     aspects = {metric_id: found for metric_id in view.metrics if (found := _aspect(view, metric_id))}
-    said: defaultdict[tuple[int, Aspect, bool], list[bool]] = defaultdict(list)
+    said: defaultdict[tuple[int, CauseAspect, bool], list[bool]] = defaultdict(list)
     asked: set[int] = set()
     for line in records(view.connection, sql("problems/row_values"), [list(aspects), list(row_ids)]):
         aspect, judged = aspects[line["metric_id"]]
         asked.add(view.metrics[line["metric_id"]]["evaluator_id"])
         said[line["row_id"], aspect, judged].append(_good(view.metrics[line["metric_id"]], line["value"]))
-    out: defaultdict[int, dict[Aspect, Vote]] = defaultdict(dict)
+    out: defaultdict[int, dict[CauseAspect, Vote]] = defaultdict(dict)
     for (row_id, aspect, judged), goods in sorted(said.items(), key=lambda each: each[0][2]):  # judges last: they stay
-        good = all(goods) if aspect is Aspect.FORM else 2 * sum(goods) >= len(goods)
+        good = all(goods) if aspect is CauseAspect.FORM else 2 * sum(goods) >= len(goods)
         out[row_id][aspect] = Vote(good, judged)
     return out, [view.evaluator_name(evaluator_id) for evaluator_id in sorted(asked)]
 
 
-def _aspect(view: RunView, metric_id: int) -> tuple[Aspect, bool] | None:
+def _aspect(view: RunView, metric_id: int) -> tuple[CauseAspect, bool] | None:
     """Return what a metric judges, and whether a judge does."""
     metric = view.metrics[metric_id]
     evaluator = view.evaluators[metric["evaluator_id"]]

@@ -19,7 +19,7 @@ MIB: Final = 1024 * 1024
 MOST_FILES: Final = 100_000
 
 
-class Kind(StrEnum):
+class DocumentKind(StrEnum):
     """The kind of a file, which decides how it is read."""
 
     PDF = "PDF"
@@ -29,18 +29,23 @@ class Kind(StrEnum):
 
 
 ENDINGS: Final = {
-    ".pdf": Kind.PDF,
-    ".md": Kind.MARKDOWN,
-    ".markdown": Kind.MARKDOWN,
-    ".html": Kind.HTML,
-    ".htm": Kind.HTML,
-    ".xhtml": Kind.HTML,
-    ".txt": Kind.TEXT,
-    ".text": Kind.TEXT,
-    ".rst": Kind.TEXT,
+    ".pdf": DocumentKind.PDF,
+    ".md": DocumentKind.MARKDOWN,
+    ".markdown": DocumentKind.MARKDOWN,
+    ".html": DocumentKind.HTML,
+    ".htm": DocumentKind.HTML,
+    ".xhtml": DocumentKind.HTML,
+    ".txt": DocumentKind.TEXT,
+    ".text": DocumentKind.TEXT,
+    ".rst": DocumentKind.TEXT,
 }
 
-LARGEST: Final = {Kind.PDF: 512 * MIB, Kind.MARKDOWN: 64 * MIB, Kind.HTML: 64 * MIB, Kind.TEXT: 64 * MIB}
+LARGEST: Final = {
+    DocumentKind.PDF: 512 * MIB,
+    DocumentKind.MARKDOWN: 64 * MIB,
+    DocumentKind.HTML: 64 * MIB,
+    DocumentKind.TEXT: 64 * MIB,
+}
 """Bytes of a file by its kind."""
 
 
@@ -58,7 +63,7 @@ class File:
 
     path: Path
     uri: str
-    kind: Kind
+    kind: DocumentKind
     size: int
     changed: int
 

@@ -42,7 +42,7 @@ def read_page(uri: str, data: bytes, encoding: str | None = None) -> Document:
     Raises:
         Unreadable: The bytes are no text of that encoding.
     """
-    reader = _Reader()
+    reader = _HtmlReader()
     reader.feed(decode(data, encoding or _declared(data)))
     reader.close()
     return reader.document(uri)
@@ -63,7 +63,7 @@ def _declared(data: bytes) -> str:
     return name if _CODECS.fullmatch(name) else "utf-8"
 
 
-class _Reader(HTMLParser):
+class _HtmlReader(HTMLParser):
     """Collects the text that is shown, a line per block, a blank line between paragraphs."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.tasks.generate.documents.document import Document, Unreadable, legible
-from leadline.tasks.generate.documents.document_files import File, Kind
+from leadline.tasks.generate.documents.document_files import DocumentKind, File
 from leadline.tasks.generate.documents.plain_text import decode, read_markdown, read_plain
 from leadline.tasks.generate.documents.sandbox import SandboxedReader
 
@@ -33,12 +33,12 @@ def read_documents(
                 if document.text.strip():
                     yield document
                 else:
-                    hint = " (if its pages are pictures, run OCR on it)" if file.kind == Kind.PDF else ""
+                    hint = " (if its pages are pictures, run OCR on it)" if file.kind == DocumentKind.PDF else ""
                     warnings.append(f"{legible(file.uri)} holds no text{hint}; it was left out.")
 
 
 def _read(file: File, encoding: str | None, apart: SandboxedReader) -> Document:
-    if file.kind in (Kind.PDF, Kind.HTML):
+    if file.kind in (DocumentKind.PDF, DocumentKind.HTML):
         return apart.read(file, encoding)
     text = decode(file.path.read_bytes(), encoding or "utf-8")
-    return read_markdown(file.uri, text) if file.kind == Kind.MARKDOWN else read_plain(file.uri, text)
+    return read_markdown(file.uri, text) if file.kind == DocumentKind.MARKDOWN else read_plain(file.uri, text)

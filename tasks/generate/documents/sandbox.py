@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 
 from leadline.tasks.generate.documents.document import Document, DocumentDraft, Mark, Unreadable
-from leadline.tasks.generate.documents.document_files import File, Kind
+from leadline.tasks.generate.documents.document_files import DocumentKind, File
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.pdf import read_pages
 from leadline.tasks.ground.parent_watch import end_with_input
@@ -148,7 +148,7 @@ def serve(pipe: Connection) -> None:
 
 def _read(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     path = Path(os.fsdecode(bytes.fromhex(request["path"])))
-    if request["kind"] == Kind.PDF:
+    if request["kind"] == DocumentKind.PDF:
         for text, page, heading in read_pages(path):
             yield {"of_page": text, "page": page, "heading": heading}
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.judges.labels.label_sets import Sample, SampledRow
+from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
 from leadline.tasks.load.label import Label
 from leadline.tasks.load.staging import LABELS_FILE
 from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
@@ -113,7 +113,9 @@ def open_dataset_labels(connection: DuckDBPyConnection, store: Store, run: Run) 
     return DatasetLabels(run.id, tuple(labels))
 
 
-def whole_sample(judged: JudgedRows, run: str, labels: Sequence[Label], samples: Sequence[Sample]) -> Sample | None:
+def whole_sample(
+    judged: JudgedRows, run: str, labels: Sequence[Label], samples: Sequence[LabelSample]
+) -> LabelSample | None:
     """Return as a sample the rows of those models of which every judged row has a label: nobody chose among them.
 
     Args:
@@ -131,7 +133,7 @@ def whole_sample(judged: JudgedRows, run: str, labels: Sequence[Label], samples:
     if not whole:
         return None
     rows = zip(judged.keys, judged.cases, judged.models, strict=True)
-    return Sample(
+    return LabelSample(
         id=WHOLE,
         run=run,
         question=judged.metric.id,

@@ -19,7 +19,7 @@ from leadline.evaluators.ground.text import count
 from leadline.tasks.judges.labels.judging import JudgedLabels
 from leadline.tasks.load.label import TIE
 from leadline.tasks.statistics.agreement import Agreement, agreement, bootstrap, spearman
-from leadline.tasks.statistics.paired import PairedResult, Series, holm, measure
+from leadline.tasks.statistics.paired import PairedResult, PairedSeries, holm, measure
 from leadline.tasks.statistics.statistics import Interval
 
 if TYPE_CHECKING:
@@ -220,8 +220,8 @@ class _Rows:
         nearer = np.abs(self.labels - one) - np.abs(self.labels - other)
         copies = self.clusters if self.clusters.max() + 1 < len(self.clusters) else None
         if self.alike:
-            return measure(Series(nearer, copies, self.width, self.binary))
-        return measure(Series(nearer * self.weights, copies, self.width * float(self.weights.max())))
+            return measure(PairedSeries(nearer, copies, self.width, self.binary))
+        return measure(PairedSeries(nearer * self.weights, copies, self.width * float(self.weights.max())))
 
 
 def _values(judged: JudgedLabels) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.tasks.judges.labels.certificates import Certificate, kept_certificates
 from leadline.tasks.judges.labels.dataset_labels import WHOLE, DatasetLabels, whole_sample
 from leadline.tasks.judges.labels.judged_rows import JudgedRows
-from leadline.tasks.judges.labels.label_sets import LabelSet, Sample, find_label_set, label_sets
+from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, find_label_set, label_sets
 from leadline.tasks.load.label import Label
 from leadline.tasks.store.store import Store
 
@@ -29,7 +29,7 @@ class KnownLabels:
     question: str
     sets: tuple[LabelSet, ...]
     labels: tuple[Label, ...]
-    samples: tuple[Sample, ...]
+    samples: tuple[LabelSample, ...]
     certificates: tuple[Certificate, ...]
     runs: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ def known_labels(
         UsageError: There is no such set.
     """
     sets = label_sets(store) if set_name is None else [find_label_set(store, set_name)]
-    found: dict[str, list[tuple[LabelSet, list[Label], list[Sample]]]] = {}
+    found: dict[str, list[tuple[LabelSet, list[Label], list[LabelSample]]]] = {}
     for each in sets:
         labels, samples = each.labels(), each.samples()
         for question in {label.question for label in labels} | {sample.question for sample in samples}:
@@ -104,7 +104,7 @@ def labels_of_question(
 
 def _joined(
     question: str,
-    parts: Sequence[tuple[LabelSet, list[Label], list[Sample]]],
+    parts: Sequence[tuple[LabelSet, list[Label], list[LabelSample]]],
     given: Sequence[tuple[str, Label]],
     *,
     only: str | None,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
-    from leadline.tasks.judges.labels.label_sets import Sample
+    from leadline.tasks.judges.labels.label_sets import LabelSample
 
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ class _Joined:
     values: Floats
     chances: Floats
     people: Sequence[frozenset[str]]
-    sample: Sample | None
+    sample: LabelSample | None
 
     def of(self, rows: Ints) -> _Joined:
         """Return those among some of the judged rows; where any were drawn, those that were.
@@ -188,7 +188,7 @@ class _Joined:
 
 
 def report_labels(
-    judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample], *, bootstrapped: bool = True
+    judged: JudgedRows, labels: Sequence[Label], samples: Sequence[LabelSample], *, bootstrapped: bool = True
 ) -> LabelReport:
     """Return what labels say of a metric of a run.
 
@@ -232,7 +232,7 @@ def report_labels(
     )
 
 
-def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample], *, binary: bool) -> _Joined:
+def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[LabelSample], *, binary: bool) -> _Joined:
     """Return the labelled rows; several people's labels of a row become one."""
     import numpy as np
 

@@ -52,7 +52,7 @@ class SampledRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LabelSample:
     """Rows of a run that were drawn for labelling.
 
     Attributes:
@@ -141,14 +141,14 @@ class LabelSet:
         last = {(label.key, label.question, label.person): label for label in self.history()}
         return [label for label in last.values() if question in (None, label.question)]
 
-    def keep_sample(self, sample: Sample) -> Path:
+    def keep_sample(self, sample: LabelSample) -> Path:
         """Write a sample, and return its file."""
         path = self.folder / "samples" / f"{sample.id}.json"
         write_json(path, asdict(sample))
         self.store.push([path])
         return path
 
-    def samples(self, question: str | None = None) -> list[Sample]:
+    def samples(self, question: str | None = None) -> list[LabelSample]:
         """Return the samples that people were given.
 
         Args:
@@ -203,7 +203,7 @@ def find_label_set(store: Store, name: str) -> LabelSet:
 
 def make_sample(
     run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Drawing, seed: int, model: str | None = None
-) -> Sample:
+) -> LabelSample:
     """Return what was drawn as a sample; the same rows of the same scores have the same id.
 
     Args:
@@ -218,7 +218,7 @@ def make_sample(
         SampledRow(judged.keys[row.index], judged.cases[row.index], judged.models[row.index], row.stratum, row.chance)
         for row in drawn
     )
-    return Sample(
+    return LabelSample(
         id=digest([run.id, metric.id, metric.config, how, seed, len(rows), *([model] if model else [])])[:12],
         run=run.id,
         question=metric.id,
@@ -230,10 +230,10 @@ def make_sample(
     )
 
 
-def read_sample(path: Path) -> Sample:
+def read_sample(path: Path) -> LabelSample:
     """Return the sample of a file."""
     record = dict(json.loads(path.read_text(encoding="utf-8")))
-    return Sample(**record | {"rows": tuple(SampledRow(**row) for row in record["rows"])})
+    return LabelSample(**record | {"rows": tuple(SampledRow(**row) for row in record["rows"])})
 
 
 def has_its_labels(path: Path, name: str) -> bool:

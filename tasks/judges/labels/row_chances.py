@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from leadline.tasks.judges.labels.judged_rows import JudgedRows
-    from leadline.tasks.judges.labels.label_sets import Sample, SampledRow
+    from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
 
 MOST_CHANGED: Final = 0.05
 """Share of a sample's answers that may have changed in a run for which the sample stands."""
@@ -54,7 +54,7 @@ class RowChance:
         return min(self.chance, other.chance) if self.seeds == other.seeds else self.chance * other.chance
 
 
-def row_chances(judged: JudgedRows, samples: Sequence[Sample]) -> dict[_Row, RowChance]:
+def row_chances(judged: JudgedRows, samples: Sequence[LabelSample]) -> dict[_Row, RowChance]:
     """Return the drawing of each row of the samples that stand for a run, by key and model.
 
     Args:
@@ -77,7 +77,7 @@ def row_chances(judged: JudgedRows, samples: Sequence[Sample]) -> dict[_Row, Row
     }
 
 
-def holding_all(samples: Sequence[Sample], rows: set[_Row]) -> Sample | None:
+def holding_all(samples: Sequence[LabelSample], rows: set[_Row]) -> LabelSample | None:
     """Return a sample that has all of some rows, the smallest one.
 
     Args:
@@ -87,7 +87,9 @@ def holding_all(samples: Sequence[Sample], rows: set[_Row]) -> Sample | None:
     return min(holding, key=lambda sample: len(sample.rows), default=None)
 
 
-def _standing(judged: JudgedRows, samples: Sequence[Sample]) -> Iterator[tuple[Sample, str, list[SampledRow]]]:
+def _standing(
+    judged: JudgedRows, samples: Sequence[LabelSample]
+) -> Iterator[tuple[LabelSample, str, list[SampledRow]]]:
     """Yield each model's rows of each sample, unless their answers have changed since."""
     keys: defaultdict[_Row, set[str]] = defaultdict(set)
     for case, model, key in zip(judged.cases, judged.models, judged.keys, strict=True):

@@ -15,7 +15,7 @@ from leadline.tasks.load.annotations import expected_annotations, predicted_anno
 from leadline.tasks.load.batches import Batches
 from leadline.tasks.load.column_map import ColumnNames, mapped
 from leadline.tasks.load.columns import Columns, ColumnTable, listed
-from leadline.tasks.load.dataset_models import Models
+from leadline.tasks.load.dataset_models import DatasetModels
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.field_names import LABELS, METADATA, field_names
 from leadline.tasks.load.formats.chat import answer_within, last_user_message
@@ -23,7 +23,7 @@ from leadline.tasks.load.label_column import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import TITLE
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import SourceFile
 from leadline.tasks.load.values import (
     Reading,
     ValueFault,
@@ -190,9 +190,9 @@ class DatasetFormat(ABC):
 
     def __init__(
         self,
-        source: Source,
+        source: SourceFile,
         batches: Batches,
-        models: Models,
+        models: DatasetModels,
         faults: Faults,
         *,
         cells: bool,

@@ -23,7 +23,7 @@ from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.limits import MAX_TEXT
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import read_document
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import SourceFile
 from leadline.tasks.load.values import ValueFault, canonical, expected, key, shown
 
 _SECTIONS: Final = frozenset({"images", "annotations", "categories"})
@@ -87,7 +87,7 @@ class Coco(DatasetFormat):
         if not self.faults:
             self._emit([model for model, _ in results])
 
-    def _segmented(self, asked: Any, results: list[Source]) -> bool:
+    def _segmented(self, asked: Any, results: list[SourceFile]) -> bool:
         if asked not in (None, "auto", "box", "segmentation"):
             self.faults.stop(None, "geometry", f"{shown(asked)} is none of auto, box, segmentation")
         if asked in ("box", "segmentation"):
@@ -97,7 +97,7 @@ class Coco(DatasetFormat):
                 return isinstance(item.value, dict) and item.value.get("segmentation") is not None
         return False
 
-    def _read_truth(self, file: Source, *, segmented: bool) -> None:
+    def _read_truth(self, file: SourceFile, *, segmented: bool) -> None:
         self.faults.file = file.name
         seen: set[str] = set()
         for item in read_document(file, self.faults, sections=_SECTIONS):
@@ -124,7 +124,7 @@ class Coco(DatasetFormat):
         metadata = {name: item.value[name] for name in _KEPT if item.value.get(name) is not None}
         self._stage.image(item.row, image, canonical(metadata))
 
-    def _read_results(self, number: int, file: Source, *, segmented: bool) -> None:
+    def _read_results(self, number: int, file: SourceFile, *, segmented: bool) -> None:
         self.faults.file = file.name
         for item in read_document(file, self.faults):
             try:

@@ -16,7 +16,7 @@ _OLD_NAMES: Final = frozenset({"answer", "contexts", "ground_truth", "ground_tru
 
 
 @register
-class Ragas(DatasetFormat):
+class RagasDataset(DatasetFormat):
     """Reads a ragas evaluation dataset, also with the field names of ragas before 0.2."""
 
     name = "ragas"

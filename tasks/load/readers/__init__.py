@@ -9,10 +9,10 @@ from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.readers.item import Block, Container, Item, Layout
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 
-def read_items(source: Source, layout: Layout, faults: Faults) -> Iterator[Item]:
+def read_items(source: SourceFile, layout: Layout, faults: Faults) -> Iterator[Item]:
     """Read the records of a file in order, one at a time; what cannot be read is noted as a fault.
 
     Args:
@@ -23,7 +23,7 @@ def read_items(source: Source, layout: Layout, faults: Faults) -> Iterator[Item]
         yield from block.items()
 
 
-def read_blocks(source: Source, layout: Layout, faults: Faults) -> Iterator[Block]:
+def read_blocks(source: SourceFile, layout: Layout, faults: Faults) -> Iterator[Block]:
     """Read the records of a file in order, many at a time; what cannot be read is noted as a fault.
 
     Args:

@@ -36,7 +36,7 @@ the longest text of its dictionary.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadingLimits:
     """Bounds of what a file may unpack to.
 
     Attributes:
@@ -52,7 +52,7 @@ class Limits:
     batch: int
 
 
-class Refused(Exception):
+class RefusedFile(Exception):
     """A file that is not read on.
 
     Attributes:
@@ -66,7 +66,7 @@ class Refused(Exception):
         self.lost = lost
 
 
-def send(path: str, size: int, limits: Limits, out: BinaryIO) -> None:
+def send(path: str, size: int, limits: ReadingLimits, out: BinaryIO) -> None:
     """Write a file's columns, then its rows.
 
     Args:
@@ -88,10 +88,10 @@ def send(path: str, size: int, limits: Limits, out: BinaryIO) -> None:
     unpacked = _unpacked(metadata)
     if metadata.num_rows > limits.rows:
         message = f"the file declares {metadata.num_rows:,} rows; at most {limits.rows:,} are read"
-        raise Refused(message, lost=False)
+        raise RefusedFile(message, lost=False)
     if unpacked > limits.total:
         message = f"the file of {size:,} bytes declares {unpacked:,} bytes of content: a decompression bomb"
-        raise Refused(message, lost=False)
+        raise RefusedFile(message, lost=False)
     most = max(1, min(BATCH, limits.batch // (unpacked // max(1, metadata.num_rows) + 1)))
     row, total = 0, 0.0
     for group in range(metadata.num_row_groups):
@@ -99,10 +99,10 @@ def send(path: str, size: int, limits: Limits, out: BinaryIO) -> None:
         for batch, sizes in _batches(path, metadata, group, most, limits.batch):
             total += float(sizes.sum())
             if total > limits.total:
-                raise Refused(f"the file of {size:,} bytes unpacks to gigabytes: a decompression bomb", lost=False)
+                raise RefusedFile(f"the file of {size:,} bytes unpacks to gigabytes: a decompression bomb", lost=False)
             if sizes.max(initial=0) > limits.record:
                 message = f"the row is longer than {limits.record // 2**20} MiB"
-                raise Refused(message, row=row + 1 + int(sizes.argmax()))
+                raise RefusedFile(message, row=row + 1 + int(sizes.argmax()))
             for first, length in slices(batch, sizes, limits.batch):
                 part = decoded(batch.slice(first, length), schema)
                 writer = writer or pa.ipc.new_stream(out, part.schema)
@@ -264,8 +264,8 @@ def main() -> None:
 
     path, size, *limits = sys.argv[1:]
     try:
-        send(path, int(size), Limits(*map(int, limits)), sys.stdout.buffer)
-    except Refused as error:
+        send(path, int(size), ReadingLimits(*map(int, limits)), sys.stdout.buffer)
+    except RefusedFile as error:
         said = {"message": str(error), "row": error.row, "lost": error.lost}
     except BrokenPipeError:
         return

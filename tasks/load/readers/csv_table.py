@@ -22,7 +22,7 @@ from leadline.tasks.load.readers.item import Block, Item
 from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096
@@ -55,7 +55,7 @@ def _separator_line(head: bytes) -> bytes:
     return found[0] if found else b""
 
 
-def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
+def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
     """Read a row after the other; rows with too few or too many cells are noted, and reading goes on behind them.
 
     Args:
@@ -167,7 +167,7 @@ def _is_decoded(item: Item, faults: Faults) -> bool:
     return fine
 
 
-def _is_open(source: Source, cell: str | None, encoding: str) -> bool:
+def _is_open(source: SourceFile, cell: str | None, encoding: str) -> bool:
     """Return whether the file ends within the quotes of its last cell, which Arrow's reader does not mind.
 
     Args:
@@ -195,7 +195,7 @@ def _are_names(names: list[str], faults: Faults) -> bool:
     return len(set(names)) == len(names)
 
 
-def _look_through(source: Source, faults: Faults) -> tuple[int, bool]:
+def _look_through(source: SourceFile, faults: Faults) -> tuple[int, bool]:
     """Return how many quotes the file has and whether it is UTF-8; what makes it unreadable is noted."""
     quotes = 0
     is_utf8 = True

@@ -15,7 +15,7 @@ from leadline.tasks.load.readers.item import Block, Item
 from leadline.tasks.load.readers.json_values import Broken, decode
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 SECTION: Final = "samples"
 MARK: Final = b"_journal/start.json"
@@ -25,7 +25,7 @@ _ZSTD: Final = 93
 _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 
 
-def read_archive(source: Source, faults: Faults) -> Iterator[Block]:
+def read_archive(source: SourceFile, faults: Faults) -> Iterator[Block]:
     """Read the samples of an archive in its order.
 
     Args:
@@ -34,7 +34,7 @@ def read_archive(source: Source, faults: Faults) -> Iterator[Block]:
     yield Block(partial(_items, source, faults))
 
 
-def _items(source: Source, faults: Faults) -> Iterator[Item]:
+def _items(source: SourceFile, faults: Faults) -> Iterator[Item]:
     with source.open() as file:
         try:
             members = zipfile.ZipFile(file).infolist()

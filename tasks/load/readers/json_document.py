@@ -17,7 +17,7 @@ from leadline.tasks.load.readers.json_scanner import Scanner, TooLong
 from leadline.tasks.load.readers.json_values import Broken
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 MODELS: Final = "models"
 """List of a document that describes models."""
@@ -29,7 +29,7 @@ ANSWERS: Final = "answers"
 """List that a document has, or a single case with its answers."""
 
 
-def read_document(source: Source, faults: Faults, sections: Set[str] = frozenset()) -> Iterator[Item]:
+def read_document(source: SourceFile, faults: Faults, sections: Set[str] = frozenset()) -> Iterator[Item]:
     """Read the records of a document in the order of the file.
 
     Args:
@@ -38,7 +38,7 @@ def read_document(source: Source, faults: Faults, sections: Set[str] = frozenset
             records, or records one after the other.
     """
     with closing(Scanner(source)) as scanner:
-        walk = _Walk(scanner, sections, faults)
+        walk = _JsonWalk(scanner, sections, faults)
         try:
             if sections:
                 yield from walk.members("")
@@ -60,7 +60,7 @@ def read_document(source: Source, faults: Faults, sections: Set[str] = frozenset
             faults.add(walk.place, "", f"the record at {where} is longer than {MAX_RECORD // MIB} MiB")
 
 
-def is_envelope(source: Source, sections: Set[str], fields: Set[str]) -> bool:
+def is_envelope(source: SourceFile, sections: Set[str], fields: Set[str]) -> bool:
     """Return whether a JSON file is one object around lists of records, rather than a record itself.
 
     Args:
@@ -97,7 +97,7 @@ def _objects_of(sections: Set[str]) -> set[str]:
     return {path.partition(".")[0] for path in sections if "." in path}
 
 
-class _Walk:
+class _JsonWalk:
     """Reads a document and keeps the place of the record that is being read."""
 
     def __init__(self, scanner: Scanner, sections: Set[str], faults: Faults) -> None:

@@ -15,10 +15,10 @@ from leadline.tasks.load.readers.item import Block, Item
 from leadline.tasks.load.readers.json_values import Broken, decode, has_too_many_values, repeat_no_names, repeated_names
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 
-def read_lines(source: Source, faults: Faults) -> Iterator[Block]:
+def read_lines(source: SourceFile, faults: Faults) -> Iterator[Block]:
     """Read whole lines block by block; a line that is longer than a record may be is the last one that is read.
 
     Args:

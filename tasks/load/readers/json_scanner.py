@@ -16,7 +16,7 @@ from leadline.tasks.load.limits import MAX_RECORD, MIB
 from leadline.tasks.load.readers.json_values import Broken, decode, repeated_names
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 _READ: Final = 4 * MIB
 _BLANK: Final = re.compile(rb"[ \t\r\n]*")
@@ -39,7 +39,7 @@ class Scanner:
         repeated: Names that some object of the last value has more than once.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self._file: BinaryIO = source.open()
         self.repeated: list[str] = []
         self._start = self._file.tell()

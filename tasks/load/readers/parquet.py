@@ -21,13 +21,13 @@ from leadline.tasks.load.readers.item import Block, Item
 from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import Source
+    from leadline.tasks.load.source import SourceFile
 
 _PROGRAM: Final = Path(__file__).with_name("_parquet_process.py")
 _BATCH_BYTES: Final = 32 * MIB
 
 
-def column_names(source: Source) -> list[str]:
+def column_names(source: SourceFile) -> list[str]:
     """Return the names of the table's columns; none if the file is broken."""
     import pyarrow as pa
 
@@ -38,7 +38,7 @@ def column_names(source: Source) -> list[str]:
             return []
 
 
-def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
+def read_parquet(source: SourceFile, faults: Faults) -> Iterator[Block]:
     """Read rows in batches; a damaged file is noted, and what was read before the damage is kept.
 
     Args:
@@ -78,7 +78,7 @@ def _note(said: dict[str, Any], faults: Faults) -> None:
 
 
 @contextmanager
-def _reader(source: Source, errors: IO[bytes]) -> Iterator[tuple[subprocess.Popen[bytes], BufferedReader]]:
+def _reader(source: SourceFile, errors: IO[bytes]) -> Iterator[tuple[subprocess.Popen[bytes], BufferedReader]]:
     """Start the process that reads a file, for the length of a ``with``; yields it with what it sends.
 
     Args:

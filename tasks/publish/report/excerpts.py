@@ -51,7 +51,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ShownEvidence:
     """An evaluator's evidence on one row, as far as a page has room for it.
 
     Attributes:
@@ -69,7 +69,7 @@ class Evidence:
     error: str | None
 
     @classmethod
-    def read(cls, evaluator: int, text: str | None, error: str | None) -> Evidence:
+    def read(cls, evaluator: int, text: str | None, error: str | None) -> ShownEvidence:
         """Read evidence as it is stored.
 
         Args:

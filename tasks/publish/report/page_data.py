@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish.report.excerpts import ITEMS, LINE, Evidence, Room
+from leadline.tasks.publish.report.excerpts import ITEMS, LINE, Room, ShownEvidence
 from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class _Chosen:
     evaluators: Mapping[int, int]
     metrics: Sequence[MetricView]
     scores: Sequence[Sequence[Any]]
-    evidence: Mapping[int, Sequence[Evidence]]
+    evidence: Mapping[int, Sequence[ShownEvidence]]
 
     @classmethod
     def choose(cls, connection: DuckDBPyConnection, facts: Facts, most: int) -> _Chosen:
@@ -355,14 +355,14 @@ def _unscored(
 
 def _evidence(
     connection: DuckDBPyConnection, evaluators: Mapping[int, int], at: Mapping[int, int]
-) -> dict[int, list[Evidence]]:
+) -> dict[int, list[ShownEvidence]]:
     """Return what evaluators said of each row, some at a time: whole evidence may be too much for memory."""
-    found: dict[int, list[Evidence]] = {}
+    found: dict[int, list[ShownEvidence]] = {}
     cursor = connection.execute(sql("publish/page_evidence").format(most=MAX_EVIDENCE))
     while lines := cursor.fetchmany(1_000):
         for evaluator, row_id, text, error in lines:
             if row_id in at and evaluator in evaluators:
-                found.setdefault(row_id, []).append(Evidence.read(evaluators[evaluator], text, error))
+                found.setdefault(row_id, []).append(ShownEvidence.read(evaluators[evaluator], text, error))
     return found
 
 

@@ -48,3 +48,10 @@ def test_boolean_metrics_are_shares_with_passes_first():
     assert [metric.primary for metric in five] == [True, False, False, False, False]
     assert [metric.higher_is_better for metric in five] == [True, False, False, False, False]
     assert all(metric.share and metric.threshold == 0.5 and "leaks" in metric.description for metric in five)
+
+
+def test_the_short_forms_say_the_direction_and_make_the_name_of_the_key() -> None:
+    assert Metric.higher("answer_recall", "How much.", share=True, threshold=None) == Metric(
+        "answer_recall", "Answer recall", True, threshold=None, share=True, description="How much."
+    )
+    assert Metric.lower("ter", name="TER", range=(0.0, 2.0)) == Metric("ter", "TER", False, (0.0, 2.0))

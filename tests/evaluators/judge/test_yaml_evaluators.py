@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.suites import suite
-from leadline.evaluators.data.row import ContextChunk, Row, RowField, Severity, Unscored
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, Severity, Unscored
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.yaml_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
@@ -33,6 +35,19 @@ family: retrieval
 prompt: "Does {CONTEXT} help to say {EXPECTED_OUTPUT}? One number."
 scale: [1, 5]
 passing: 4
+"""
+RATED = """
+id: tone.rated
+name: Rated
+description: Whether it thanks.
+details: A word is enough.
+prompt: 'Does {actual_answer} thank? {"rationale": "why", "rating": "yes"}'
+rating: true
+metric: {key: thankful, name: Thankful}
+topic: fairness
+suits: [questions]
+rag_only: true
+source: Acme's handbook
 """
 ROW = Row("c", "m", "the question", ("first", "second"), (ContextChunk("one"), ContextChunk("two")), "the answer")
 
@@ -111,6 +126,80 @@ def test_on_a_scale_the_threshold_changes_no_key(tmp_path: Path) -> None:
     assert kind().identity(EvalContext()) != before
 
 
+def test_the_judge_may_rate_with_a_rationale(tmp_path: Path) -> None:
+    (kind,) = load(tmp_path, polite=RATED)
+    judge = ScriptedJudge({"": {"rationale": "It thanks.", "rating": "Yes"}})
+    score = one("tone.rated", judge, ROW)
+    assert (value(score, "thankful"), score.evidence.message) == (1.0, "It thanks.")
+    assert judge.schemas[0] is not None
+    assert value(one("tone.rated", ScriptedJudge({"": {"rating": "no"}}), ROW)) == 0.0
+    assert kind.spec.metrics[0].share
+    assert kind.spec.source == "Acme's handbook"
+    assert describe(kind)["description"] == "Whether it thanks.\n\nA word is enough."
+    assert not kind.spec.llm
+    assert (kind.spec.problem_type, kind.spec.suits) == ("fairness", (DataKind.QUESTIONS,))
+
+
+def test_a_yes_for_one_expected_answer_is_enough(tmp_path: Path) -> None:
+    load(tmp_path, polite=RATED.replace("{actual_answer}", "{actual_answer} {expected_answer}"))
+    judge = ScriptedJudge({"": lambda prompt: {"rating": "yes" if "second" in prompt else "no"}})
+    assert value(one("tone.rated", judge, ROW)) == 1.0
+    assert len(judge.asked) == 2
+
+
+def test_a_number_may_have_to_be_whole(tmp_path: Path) -> None:
+    load(tmp_path, helpful=HELPFUL + "whole: true\n")
+    assert value(one("tone.helpful", ScriptedJudge({"": "4"}), ROW)) == 4.0
+    assert reason(one("tone.helpful", ScriptedJudge({"": "4.5"}), ROW)) == "judge_unparseable"
+
+
+@pytest.mark.parametrize(
+    ("result", "passes"), [("pass", 1.0), ("fail", 0.0), ("not applicable", NotApplicable("Nothing was said."))]
+)
+def test_a_blank_field_decides_without_a_judge(tmp_path: Path, result: str, passes: object) -> None:
+    rule = f"blank:\n  actual_answer: {{result: {result}, message: Nothing was said.}}\n"
+    load(tmp_path, polite=POLITE + rule)
+    judge = ScriptedJudge({"": "polite"})
+    assert one("tone.polite", judge, replace(ROW, actual_answer=" \n")).values["model_passes"] == passes
+    assert judge.asked == []
+    assert value(one("tone.polite", judge, replace(ROW, question=" ")), "model_passes") == 1.0
+
+
+def test_a_blank_field_may_have_a_value(tmp_path: Path) -> None:
+    load(tmp_path, helpful=HELPFUL + "blank: {retrieved_context: {result: 1, message: Nothing was found.}}\n")
+    score = one("tone.helpful", ScriptedJudge({"": "4"}), replace(ROW, retrieved_context=(ContextChunk(" "),)))
+    assert (value(score), score.evidence.message) == (1.0, "Nothing was found.")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "blank: {actual_answer: {result: pass}}",
+        "metrics: {a: A, b: B, c: C, d: D, e: E}",
+    ],
+)
+def test_what_changes_a_score_is_in_its_key(tmp_path: Path, more: str) -> None:
+    (kind,) = load(tmp_path, polite=POLITE)
+    before = kind().identity(EvalContext())
+    (kind,) = load(tmp_path, polite=f"{POLITE}{more}\n")
+    assert kind().identity(EvalContext()) != before
+    assert before["file"] == {"classes": ("polite", "so-so", "rude"), "passing": ("polite", "so-so")}
+
+
+def test_what_only_describes_is_not_in_the_key(tmp_path: Path) -> None:
+    (kind,) = load(tmp_path, polite=RATED)
+    before = kind().identity(EvalContext())
+    for right, wrong in (
+        ("A word is", "Two words are"),
+        ("Acme", "Emca"),
+        ("[questions]", "[]"),
+        ("name: T", "name: B"),
+    ):
+        assert right in RATED
+        (kind,) = load(tmp_path, polite=RATED.replace(right, wrong))
+        assert kind().identity(EvalContext()) == before
+
+
 FAULTS = [
     ("id: tone.polite", "id: Tone Polite", "id: 'Tone Polite' is not of the form"),
     ("id: tone.polite", "id: faithfulness", "id: there is an evaluator called 'faithfulness' already"),
@@ -134,6 +223,20 @@ FAULTS = [
     ("classes:", "inputs: [question]\nclasses:", "inputs are question, but the prompt shows actual_answer, question"),
     ("classes:", "inputs: [weather]\nclasses:", "inputs.0: 'weather' is none of 'question'"),
     ("classes: [", "classes: [[", "line 8: this is no YAML"),
+    ("classes:", "rating: true\nclasses:", "give either classes or a scale, or rating: true"),
+    ("classes:", "whole: perhaps\nclasses:", "whole: 'perhaps' is not true or false"),
+    ("classes:", "metrics: {a: A}\nclasses:", "metrics must be five"),
+    (
+        "classes:",
+        "blank: {expected_answer: {result: pass}}\nclasses:",
+        "blank.expected_answer: the prompt does not show",
+    ),
+    ("classes:", "blank: {question: {result: 1}}\nclasses:", "blank.question: 1 is no value of the metric"),
+    ("classes:", "blank: {question: {result: yes}}\nclasses:", "blank.question.result"),
+    ("classes:", "blank: {weather: {result: pass}}\nclasses:", "blank.weather"),
+    ("classes:", "suits: [weather]\nclasses:", "suits.0: 'weather' is none of"),
+    ("classes:", "verdicts: {of: contexts}\nclasses:", "verdicts: there is no such field"),
+    ("classes:", "origin: h2o\nclasses:", "origin: there is no such field"),
     ("name: Polite", "name: !!python/object/apply:os.system [echo]", "this is no YAML"),
 ]
 
@@ -146,6 +249,28 @@ def test_a_fault_names_file_and_key(tmp_path: Path, right: str, wrong: str, said
     assert str(tmp_path / "tone.yaml") in str(caught.value)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+SCALE_FAULTS = [
+    ("blank: {retrieved_context: {result: 6}}", "blank.retrieved_context: 6 is no value of the metric"),
+    ("blank: {retrieved_context: {result: fail}}", "blank.retrieved_context: a row can fail where there are classes"),
+    ("whole: true\nscale: [0.5, 5]", "whole is for a scale from a whole number to another"),
+    ("looks_for: help", "metrics and looks_for are for classes"),
+    ("metric: {key: A B}", "metric.key: the value is not of the form"),
+]
+
+
+@pytest.mark.parametrize(("more", "said"), SCALE_FAULTS)
+def test_a_fault_of_a_scale_names_file_and_key(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, helpful=f"{HELPFUL}{more}\n")
+    assert str(tmp_path / "helpful.yaml") in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_brackets_nested_without_end_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"odd\.yaml.*this is no YAML"):
+        load(tmp_path, odd="[" * 500_000)
 
 
 @pytest.mark.parametrize("text", ["", "- a list", "just text", "a: &a [*a]", "\x00", "? {}\n: 1"])

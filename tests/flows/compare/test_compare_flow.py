@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from leadline.flows.compare.config import CompareConfig
+from tests.support.processes.prefect_api import prefect_api
 from tests.tasks.compare.two_runs import completed
 
 SCRIPT = """
@@ -53,12 +54,12 @@ def test_it_runs_on_prefect_and_leaves_artifacts(tmp_path: Path, home: Path) -> 
     before, after = (completed(tmp_path, {"m": [value + 0.01 * (n % 5) for n in range(30)]}) for value in (0.8, 0.4))
     config = {"baseline": before.id, "candidate": after.id, "store": str(tmp_path / "store")}
     environment = os.environ | {"PREFECT_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
-    environment = environment | {"LEADLINE_SERVER": "temporary"}
     environment |= {"LEADLINE_UI_URL": "https://reports.example.org", "LEADLINE_STORE": str(tmp_path / "store")}
-    environment.pop("PREFECT_API_URL", None)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps(config)], capture_output=True, text=True, env=environment, timeout=100
-    )
+    with prefect_api(home) as api:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, json.dumps(config)], capture_output=True, text=True,
+            env=environment | {"PREFECT_API_URL": api}, timeout=100,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["result"]["verdict"] == "fail"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +10,12 @@ import httpx
 import pytest
 from prefect.client.schemas.objects import WorkerStatus
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch import pools
 from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.dispatch.pools import served
-from leadline.flows.prefect.resolve import Api
 from leadline.flows.shared.settings import Dispatch
 
 
@@ -49,11 +50,11 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     server = Server(cpu=2, judge=0)
     monkeypatch.setattr(pools, "get_client", lambda **_: server)
-    monkeypatch.setattr(pools, "current_api", lambda: Api("http://127.0.0.1:4200/api", "configured"))
-    return server
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:4200/api"}):
+        yield server
 
 
 def test_auto_takes_the_workers_that_there_are(server: Server) -> None:
@@ -89,14 +90,12 @@ def test_an_api_that_does_not_answer_has_no_workers(server: Server) -> None:
         served(Dispatch.WORKERS, ["cpu"])
 
 
-def test_a_server_of_the_runs_own_has_no_workers_whatever_its_database_remembers(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_server_nobody_is_asked_for_workers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(**_: Any) -> None:
         raise AssertionError("nobody is to be asked")
 
-    monkeypatch.setattr(pools, "current_api", lambda: Api("http://127.0.0.1:1/api", "temporary", services=False))
     monkeypatch.setattr(pools, "get_client", never)
-    assert served(Dispatch.AUTO, ["cpu"]) == {}
-    with pytest.raises(NoWorkers, match="serves no workers"):
-        served(Dispatch.WORKERS, ["cpu"])
+    with temporary_settings({PREFECT_API_URL: None}):
+        assert served(Dispatch.AUTO, ["cpu"]) == {}
+        with pytest.raises(NoWorkers, match="no Prefect server"):
+            served(Dispatch.WORKERS, ["cpu"])

@@ -27,11 +27,11 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.prefect.background import answers
 from leadline.flows.prefect.server_outage import not_waiting, outlast_outages, waiting
-from leadline.flows.prefect.server_settings import ServerOptions
 from leadline.tasks.ground import outages
 from tests.support.judges.judge_endpoint import serving
 from tests.support.processes.cut_line import CutLine
 from tests.support.processes.ports import free_port
+from tests.support.processes.prefect_api import start_server
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.tasks.compare.two_runs import completed
 
@@ -207,11 +207,8 @@ class RestartedServer:
         self.api = f"http://127.0.0.1:{self.port}/api"
         self.pid_file = folder / "server.pid"
         self.killed = 0
-        self.environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
-        self._options = ServerOptions(
-            log=str(folder / "server.log"), services="runs", port=self.port, or_any_port=False,
-            record=str(folder / "server.json"), users=str(folder / "server.users"), idle_s=None, about={},
-        )  # fmt: skip
+        self.home = folder / "prefect"
+        self.environment = os.environ | {"PREFECT_HOME": str(self.home)}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep)
         self._process: subprocess.Popen[bytes] | None = None
@@ -231,10 +228,7 @@ class RestartedServer:
 
     def _keep(self) -> None:
         while not self._over.is_set():
-            self._process = subprocess.Popen(
-                self._options.command(), env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+            self._process = start_server(self.home, self.port)
             while not answers(self.api, 1) and self._process.poll() is None:
                 time.sleep(0.05)
             self.pid_file.write_text(str(self._process.pid))

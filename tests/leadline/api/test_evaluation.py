@@ -80,6 +80,21 @@ def test_a_run_needs_no_prefect_and_may_be_called_where_an_event_loop_runs(answe
     assert done.stdout == "2 True False\n", done.stderr
 
 
+def test_a_flow_without_a_server_is_a_run_in_this_process_and_says_so(answers: str, tmp_path: Path) -> None:
+    script = (
+        "import sys, leadline\n"
+        f"result = leadline.evaluate({answers!r}, evaluators=['rouge'], store='store', flow=True, progress=False)\n"
+        "print(result.computed, 'prefect' in sys.modules)\n"
+    )
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200,
+        env=alone | {"CI": "", "PREFECT_HOME": str(tmp_path / "prefect")},
+    )  # fmt: skip
+    assert done.stdout == "2 False\n", done.stderr
+    assert done.stderr == "No Prefect server: this run is not in a UI. Start one with: leadline server start\n"
+
+
 def test_a_config_takes_no_further_settings() -> None:
     with pytest.raises(UsageError, match="either a config or settings such as suite"):
         leadline.evaluate(config=EvaluateConfig(dataset="a.csv"), suite="rules")

@@ -19,7 +19,7 @@ from leadline.cli.main import run
 from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.steps import DirectSteps
-from leadline.flows.prefect.choice import Choice, ServerUse
+from leadline.flows.prefect.resolve import ServerUse
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load.dataset import LoadedDataset
@@ -66,7 +66,7 @@ class World:
         self.result = result_of(tmp_path)
         Store(tmp_path / "store").run(self.result.run).path.mkdir(parents=True)
         self.configs: list[EvaluateConfig] = []
-        self.choices: list[Choice] = []
+        self.choices: list[ServerUse] = []
         self.without_prefect = 0
         self.flow: Callable[[EvaluateConfig], EvaluateResult] = lambda config: self.result
         self.load: Callable[..., Any] = lambda *_, **__: LOADED
@@ -76,14 +76,10 @@ class World:
         return self.flow(config)
 
     @contextmanager
-    def ensure_api(
-        self, say: Callable[[str], None], *, choice: Choice, first: Callable[[], None], meanwhile: Callable[[], None]
-    ) -> Iterator[str | None]:
-        first()
-        self.choices.append(choice)
-        meanwhile()
+    def ensure_api(self, say: Callable[[str], None], use: ServerUse) -> Iterator[str | None]:
+        self.choices.append(use)
         say("a server is up")
-        yield None if choice.use == ServerUse.NONE else "api"
+        yield None if use is ServerUse.NONE else "api"
 
     def directly(self, config: EvaluateConfig, _: DirectSteps) -> EvaluateResult:
         self.without_prefect += 1
@@ -95,7 +91,6 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     world = World(tmp_path)
     for name, members in {
         "leadline.flows.evaluate.flow": {"evaluate": world.evaluate},
-        "leadline.flows.prefect.resolve": {"ensure_api": world.ensure_api},
     }.items():
         module = ModuleType(name)
         module.__dict__.update(members)
@@ -103,7 +98,8 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         package, _, last = name.rpartition(".")
         monkeypatch.setattr(sys.modules[package], last, module, raising=False)
     monkeypatch.setattr("leadline.flows.evaluate.run.run_evaluation", world.directly)
-    monkeypatch.setenv("LEADLINE_SERVER", "temporary")
+    monkeypatch.setattr("leadline.flows.prefect.resolve.ensure_api", world.ensure_api)
+    monkeypatch.delenv("LEADLINE_SERVER", raising=False)
     prepare = "leadline.flows.evaluate.prepare"
     monkeypatch.setattr(f"{prepare}.load_dataset", lambda *args, **options: world.load(*args, **options))
     monkeypatch.setattr(f"{prepare}.applicable_to", lambda choice, dataset: choice)
@@ -189,7 +185,9 @@ def test_the_gate_decides_the_exit_code_when_it_is_asked_for(
     assert said in error if said else error == ""
 
 
-def test_a_refused_dataset_is_said_before_any_server_is_up(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_dataset_is_said_before_a_server_is_looked_for(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise DatasetError([Fault("d.json", 3, "question", "is a number, not a text")])
 
@@ -210,7 +208,7 @@ def test_a_refused_dataset_is_said_before_any_server_is_up(world: World, capsys:
         (["--model", "gamma"], "alpha, beta"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_before_any_server_is_up(
+def test_a_request_that_makes_no_sense_is_refused_before_a_server_is_looked_for(
     world: World, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert run(["evaluate", "d.json", *arguments]) == 2
@@ -219,44 +217,39 @@ def test_a_request_that_makes_no_sense_is_refused_before_any_server_is_up(
 
 
 @pytest.mark.parametrize(
-    ("option", "environment", "file", "ci", "chosen"),
+    ("option", "environment", "file", "chosen"),
     [
-        ([], {}, "", "", Choice(ServerUse.KEPT, stated=False)),
-        ([], {}, "", "true", Choice(ServerUse.NONE, stated=False)),
-        ([], {}, "[server]\nuse = 'temporary'", "1", Choice(ServerUse.TEMPORARY)),
-        ([], {"LEADLINE_SERVER": "kept"}, "[server]\nuse = 'temporary'", "1", Choice(ServerUse.KEPT)),
-        (["--server", "none"], {"LEADLINE_SERVER": "kept"}, "", "", Choice(ServerUse.NONE)),
+        ([], {}, "", ServerUse.AUTO),
+        ([], {}, "[server]\nuse = 'none'", ServerUse.NONE),
+        ([], {"LEADLINE_SERVER": "auto"}, "[server]\nuse = 'none'", ServerUse.AUTO),
+        (["--server", "none"], {"LEADLINE_SERVER": "auto"}, "", ServerUse.NONE),
     ],
 )
-def test_the_server_is_the_one_of_the_option_the_environment_or_the_file(
+def test_the_option_the_environment_or_the_file_says_whether_a_server_is_used(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     option: list[str],
     environment: dict[str, str],
     file: str,
-    ci: str,
-    chosen: Choice,
+    chosen: ServerUse,
 ) -> None:
-    monkeypatch.delenv("LEADLINE_SERVER")
-    monkeypatch.setenv("CI", ci)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "leadline.toml").write_text(file)
     assert run(["evaluate", "d.json", *option]) == 0
     assert world.choices == [chosen]
-    assert world.without_prefect == (chosen.use == ServerUse.NONE)
+    assert world.without_prefect == (chosen is ServerUse.NONE)
 
 
 @pytest.mark.parametrize(
     ("file", "environment"),
-    [("[server]\nuse = 'always'", {}), ("", {"LEADLINE_SERVER": "always"}), ("server = 1", {}), ("[server", {})],
+    [("[server]\nuse = 'kept'", {}), ("", {"LEADLINE_SERVER": "kept"}), ("server = 1", {}), ("[server", {})],
 )
 def test_a_choice_of_servers_that_makes_no_sense_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, environment: dict[str, str]
 ) -> None:
-    monkeypatch.delenv("LEADLINE_SERVER")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)

@@ -18,6 +18,8 @@ import duckdb
 import pytest
 
 from tests.support.processes import fork_server
+from tests.support.processes.ports import free_port
+from tests.support.processes.prefect_api import prefect_api
 
 pytestmark = pytest.mark.e2e
 
@@ -61,9 +63,9 @@ def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str]
     choice = ["-e", "bleu,rouge", "--policy", "sonar", "--fail-on", "high"]
     assert "20 are to compute" in leadline(environment, "plan", dataset, *choice).stdout
 
-    first = leadline(
-        environment, "evaluate", dataset, *choice, "-o", str(tmp_path / "out"), "--json", "--server", "temporary"
-    )
+    with prefect_api(home) as api:
+        on_it = environment | {"PREFECT_API_URL": api}
+        first = leadline(on_it, "evaluate", dataset, *choice, "-o", str(tmp_path / "out"), "--json")
     assert first.returncode == 0, first.stderr
     outcome = json.loads(first.stdout)
     assert (outcome["gate"], outcome["reused"], outcome["computed"]) == ("pass", 0, 20)
@@ -134,14 +136,16 @@ def lasting(value: Any, run: str) -> Any:
     return UUID.sub("ID", value.replace(run, "RUN")) if isinstance(value, str) else value
 
 
-def test_a_run_leaves_the_same_with_any_server_and_with_none(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_leaves_the_same_with_a_server_and_with_none(
+    environment: dict[str, str], home: Path, tmp_path: Path
+) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 20))
     left = []
-    for way in ("kept", "temporary", "none"):
-        here = environment | {"LEADLINE_STORE": str(tmp_path / way), "LEADLINE_SERVER_IDLE": "0.1"}
+    assert leadline(environment, "server", "start", "--port", str(free_port())).returncode == 0
+    for way in ("auto", "none"):
+        here = environment | {"LEADLINE_STORE": str(tmp_path / way)}
         done = leadline(here, "evaluate", dataset, "-e", "bleu,rouge", "--server", way, "--json")
         assert done.returncode == 0, done.stderr
-        assert ("A Prefect server was started" in done.stderr) == (way == "kept")
         folder = Path(json.loads(done.stdout)["folder"])
         files = sorted(
             lasting(str(path.relative_to(folder)), folder.name) for path in folder.rglob("*") if path.is_file()
@@ -155,7 +159,8 @@ def test_a_run_leaves_the_same_with_any_server_and_with_none(environment: dict[s
     assert leadline(environment, "server", "stop").returncode == 0
     assert scores
     assert left[0] == left[1]
-    assert left[1] == left[2]
+    with sqlite3.connect(home / "prefect.db") as database:
+        assert database.execute("SELECT state_type FROM flow_run").fetchall() == [("COMPLETED",)]
 
 
 def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
@@ -167,32 +172,30 @@ def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
         "def refuse(*_, **__): raise AssertionError('a process')\n"
         "subprocess.Popen.__init__ = refuse\n"
         "from leadline.cli import main\n"
-        "main.start_ahead(sys.argv[1:])\n"
         "code = main.run(sys.argv[1:])\n"
         "print(code, sorted(name for name in sys.modules if name.partition('.')[0] == 'prefect'))\n"
     )
-    arguments = ["evaluate", dataset, "-e", "bleu", "--server", "none"]
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, env=environment, timeout=110
-    )
+        [sys.executable, "-c", script, "evaluate", dataset, "-e", "bleu"],
+        capture_output=True, text=True, env=environment | {"CI": ""}, timeout=110,
+    )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
-    assert not (tmp_path / "state" / "leadline" / "servers").exists()
+    said = [line for line in done.stderr.splitlines() if not line.startswith("scoring")]
+    assert said == ["No Prefect server: this run is not in a UI. Start one with: leadline server start"]
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "server"), [(signal.SIGINT, 130, "none"), (signal.SIGTERM, 143, "temporary")]
-)
+@pytest.mark.parametrize(("number", "code", "server"), [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)])
 def test_a_run_that_is_stopped_keeps_its_finished_chunks(
-    environment: dict[str, str], tmp_path: Path, number: signal.Signals, code: int, server: str
+    environment: dict[str, str], api: dict[str, str], tmp_path: Path, number: signal.Signals, code: int, server: bool
 ) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 6000))
     arguments = ["-e", "bleu,rouge", "--processes", "2"]
     with subprocess.Popen(
-        [*LEADLINE, "evaluate", dataset, *arguments, "--server", server],
+        [*LEADLINE, "evaluate", dataset, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=environment | (api if server else {}),
         start_new_session=True,
     ) as process:
         until_first_chunk(tmp_path / "store")

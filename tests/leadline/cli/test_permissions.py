@@ -14,6 +14,7 @@ import pytest
 from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.ground import permissions, user_folder
 from leadline.tasks.ground.permissions import copy_out, keep_private
+from tests.support.processes.ports import free_port
 
 LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
 
@@ -57,7 +58,11 @@ class Project:
 def test_everything_that_a_run_writes_is_for_its_user_alone(tmp_path: Path) -> None:
     project = Project(tmp_path)
     chosen = ["-e", "looping_detection,pii_leakage", "--set", "results=sonar"]
-    project.run("evaluate", "d.jsonl", *chosen, "--server", "temporary", "-o", "results", "--profile", "profile.json")
+    project.run("server", "start", "--port", str(free_port()))
+    try:
+        project.run("evaluate", "d.jsonl", *chosen, "-o", "results", "--profile", "profile.json")
+    finally:
+        project.run("server", "stop")
     project.run("collect", "d.jsonl", "--model", "python:app:answer", "--server", "none")
     project.run("collect", "d.jsonl", "--model", "python:app:answer", "--server", "none", "-o", "answers.jsonl")
     project.run("evaluate", "d.answers.jsonl", *chosen, "--server", "none")

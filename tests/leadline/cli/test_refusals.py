@@ -1,4 +1,4 @@
-"""What is refused before anything is run, and in which words; and what becomes of a server meanwhile."""
+"""What is refused before anything is run, and in which words."""
 
 from __future__ import annotations
 
@@ -8,42 +8,20 @@ import click
 import pytest
 
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.flows.command.running import start_ahead, stoppable
-from leadline.flows.prefect import background, resolve
-from leadline.flows.prefect.choice import Choice, ServerUse
+from leadline.flows.command.running import stoppable
 
 SUITE = '{"key": "c1", "question": "Q?", "expected_answer": "A", "model": "m", "actual_answer": "A"}\n'
 
 
-class FakeServer(resolve.TemporaryServer):
-    """Notes that it was started and ended."""
-
-    def __init__(self, environment: dict[str, str]) -> None:
-        self.ended = False
-        started.append(self)
-
-    def wait(self, timeout: float = 0.0) -> str:
-        return "http://127.0.0.1:9/api"
-
-    def stop(self) -> bool:
-        self.ended = True
-        return True
-
-
-started: list[FakeServer] = []
-
-
 @pytest.fixture(autouse=True)
 def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    started.clear()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     for name in ("PREFECT_API_URL", "LEADLINE_JUDGE", "LEADLINE_TARGETS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(resolve, "TemporaryServer", FakeServer)
+    monkeypatch.setattr("leadline.flows.prefect.resolve.ensure_api", None)
     (tmp_path / "broken.json").write_text('{"question": ')
     (tmp_path / "broken.csv").write_text("question,actual_answer\nonly one cell\n")
     (tmp_path / "suite.jsonl").write_text(SUITE)
@@ -127,67 +105,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_run(
     assert "Prefect server" not in streams.err
     assert "permitted" not in streams.err
     assert streams.out == ""
-    assert started == []
-
-
-def test_a_server_starts_before_the_checks_and_ends_when_they_refuse() -> None:
-    order: list[str] = []
-
-    def refuse() -> None:
-        order.append(f"checked, {len(started)} started")
-        raise UsageError("No.")
-
-    choice = Choice(ServerUse.TEMPORARY)
-    with (
-        pytest.raises(UsageError, match="No"),
-        resolve.ensure_api(lambda _: None, choice=choice, first=refuse, meanwhile=lambda: order.append("went on")),
-    ):
-        pytest.fail("the block was entered")
-    assert order == ["checked, 1 started"]
-    assert [each.ended for each in started] == [True]
-
-
-def test_a_run_goes_on_without_prefect_where_its_server_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: FakeServer, timeout: float = 0.0) -> str:
-        raise LeadlineError("Prefect's server did not start: no space.")
-
-    monkeypatch.setattr(FakeServer, "wait", fail)
-    said: list[str] = []
-    with resolve.ensure_api(said.append, choice=Choice(ServerUse.TEMPORARY)) as api:
-        assert api is None
-        assert resolve.current_api() is None
-        assert started[0].ended
-    assert said == [
-        "Prefect's server did not start: no space. This run is done without Prefect, and has no history there."
-    ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "starts"),
-    [
-        (["evaluate", "suite.jsonl"], True),
-        (["-q", "--store", "collect", "evaluate", "suite.jsonl"], True),
-        (["--store", "evaluate", "runs"], False),
-        (["collect", "suite.jsonl", "--server=kept"], True),
-        (["evaluate", "suite.jsonl", "--server", "none"], False),
-        (["evaluate", "suite.jsonl", "--server", "nonsense"], False),
-        (["evaluate", "--help"], False),
-        (["generate", "docs", "--dry-run"], False),
-        (["show", "latest"], False),
-        ([], False),
-    ],
-)
-def test_the_kept_server_is_started_ahead_of_the_commands_that_use_it(
-    arguments: list[str], starts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    launched: list[float | None] = []
-    monkeypatch.setattr(background, "launch", lambda *, idle_minutes: launched.append(idle_minutes))
-    monkeypatch.delenv("CI")
-    start_ahead(arguments)
-    assert launched == [30.0] * starts
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    start_ahead(arguments)
-    assert launched == [30.0] * starts
 
 
 def test_a_field_of_the_table_server_that_does_not_exist_is_refused(
@@ -196,4 +113,3 @@ def test_a_field_of_the_table_server_that_does_not_exist_is_refused(
     (tmp_path / "leadline.toml").write_text('[server]\nusee = "none"\n')
     assert run(["evaluate", "suite.jsonl", "-e", "bleu"]) == 2
     assert "[server] usee: there is no such field" in capsys.readouterr().err
-    assert started == []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from leadline.flows.prefect.ephemeral import TemporaryServer
+from tests.support.processes.prefect_api import prefect_api
 
 
 @pytest.fixture
@@ -21,17 +20,15 @@ def home(tmp_path: Path) -> Path:
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of processes that share one Prefect server, for tests that run several flows."""
     home = tmp_path_factory.mktemp("shared") / "prefect"
-    with TemporaryServer(os.environ | {"PREFECT_HOME": str(home)}) as server:
-        yield {"PREFECT_HOME": str(home), "PREFECT_API_URL": server.wait()}
+    with prefect_api(home) as api:
+        yield {"PREFECT_HOME": str(home), "PREFECT_API_URL": api}
 
 
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a command do what it does before a server starts, and fail where it would then need one."""
+    """Let a command do what it does before it runs, and fail where it would then look for a server."""
 
-    def refuse(*_: object, first: object, **__: object) -> object:
-        assert callable(first)
-        first()
-        raise AssertionError("a server would have been started")
+    def refuse(*_: object) -> object:
+        raise AssertionError("a server would have been looked for")
 
     monkeypatch.setattr("leadline.flows.prefect.resolve.ensure_api", refuse)

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from leadline.flows.prefect.ephemeral import TemporaryServer
+from tests.support.processes.prefect_api import prefect_api
 
 LANES: Final = ("cpu", "gpu", "judge")
 _DEPLOY: Final = """
@@ -62,9 +62,8 @@ class Farm:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            server = stack.enter_context(TemporaryServer(self.environment))
+            self.api = stack.enter_context(prefect_api(Path(self.environment["PREFECT_HOME"]), self.environment))
             stack.callback(self.stop_workers)
-            self.api = server.wait()
             self.environment |= {"PREFECT_API_URL": self.api, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
             subprocess.run([sys.executable, "-c", _DEPLOY, *LANES], env=self.environment, check=True, timeout=90)
             self._stack = stack.pop_all()

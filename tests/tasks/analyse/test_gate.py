@@ -13,7 +13,7 @@ import pytest
 
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.analyse.answer_shares import LEAST_OF_PART, Stratum, good_share, weighted
+from leadline.tasks.analyse.answer_shares import LEAST_OF_PART, ShareStratum, good_share, weighted
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.perturbation_flips import find_flips
@@ -333,7 +333,7 @@ def test_labels_of_parts_that_a_metric_tells_apart_say_more_than_labels_alone_an
         passed = random.random(400) < np.where(right, 0.94, 0.1)
         labelled = random.permutation(400)[:30]
         strata = [
-            Stratum(len(part), right[part].sum(), len(part), None)
+            ShareStratum(len(part), right[part].sum(), len(part), None)
             for part in (labelled[passed[labelled]], labelled[~passed[labelled]])
         ]
         if min(stratum.n for stratum in strata) < LEAST_OF_PART:

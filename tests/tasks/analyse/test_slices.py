@@ -20,7 +20,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.analyse import slices as module
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.analyse.slice_columns import LEAST_CASES, Chosen, in_words, require_columns
+from leadline.tasks.analyse.slice_columns import LEAST_CASES, ChosenColumn, in_words, require_columns
 from leadline.tasks.analyse.slices import benjamini_hochberg, find_slices, permutation_p
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.statistics.statistics import Sample, mean_interval
@@ -34,7 +34,7 @@ def sliced(
     *,
     names: Sequence[str] = (),
     toys: Sequence[Toy] = (Toy(),),
-) -> tuple[Chosen, list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[ChosenColumn, list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the columns, the lines and the members of a run in which each row has one value."""
     given_scores = [Given(row["case"], row["model"], value) for row, value in zip(rows, values, strict=True)]
     store, run = make_run(folder, rows=rows, scores=given_scores, evaluators=toys)

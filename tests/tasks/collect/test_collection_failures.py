@@ -14,7 +14,7 @@ import pytest
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.collect import Target, collection
 from leadline.tasks.collect.cases import Case
-from leadline.tasks.collect.replies import Answer
+from leadline.tasks.collect.replies import TargetAnswer
 from tests.support.datasets.collecting import Bench, llm
 from tests.support.judges.judge_endpoint import (
     GIBBERISH,
@@ -131,13 +131,13 @@ def test_answers_that_did_not_come_are_not_held_in_memory(tmp_path: Path, monkey
             self.target = target
             self._asked = 0
 
-        async def ask(self, case: Case, repeat: int) -> Answer:
+        async def ask(self, case: Case, repeat: int) -> TargetAnswer:
             self._asked += 1
             if self._asked == 1:
-                return Answer(text="yes")
+                return TargetAnswer(text="yes")
             if self._asked % 500 == 0:
-                alive.append(sum(isinstance(each, Answer) for each in gc.get_objects()))
-            return Answer(error=f"down since case {case.key}", unavailable=True)
+                alive.append(sum(isinstance(each, TargetAnswer) for each in gc.get_objects()))
+            return TargetAnswer(error=f"down since case {case.key}", unavailable=True)
 
     monkeypatch.setattr(collection, "Asker", Down)
     target = Target.model_validate({"key": "m", "model": "openai/gpt-x", "down_after_s": 0.01})

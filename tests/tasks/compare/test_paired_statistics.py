@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from leadline.tasks.compare.verdicts import Question, judge
+from leadline.tasks.compare.verdicts import VerdictQuestion, judge
 from leadline.tasks.statistics.paired import (
     EXACT,
     MOST_CLUSTERS,
-    Series,
+    PairedSeries,
     holm,
     measure,
     sign_flip_test,
@@ -125,7 +125,7 @@ class TestMeans:
         random = np.random.default_rng(2)
         half = random.normal(0.1, 0.3, 20)
         values = np.concatenate([half, 2 * half.mean() - half])  # symmetric about its mean
-        measured = measure(Series(values))
+        measured = measure(PairedSeries(values))
         baseline = random.random(40)
         theirs = stats.ttest_rel(baseline + values, baseline)
         assert measured.interval is not None
@@ -133,7 +133,7 @@ class TestMeans:
 
     def test_a_long_tail_widens_the_interval_on_its_side(self) -> None:
         values = np.array([0.0] * 95 + [-0.5, -0.6, -0.7, -0.8, -0.9])
-        found = measure(Series(values)).interval
+        found = measure(PairedSeries(values)).interval
         low, high = stats.t.interval(0.95, 99, values.mean(), stats.sem(values))
         assert found is not None
         assert found.low < low - 0.2 * (high - low)
@@ -141,15 +141,15 @@ class TestMeans:
 
     @pytest.mark.parametrize("tiny", [1e-4, -1e-4])
     def test_one_tiny_difference_hardly_changes_the_interval(self, tiny: float) -> None:
-        none, one = (measure(Series(np.array([0.0] * 19 + [value]), width=1.0)).interval for value in (0.0, tiny))
+        none, one = (measure(PairedSeries(np.array([0.0] * 19 + [value]), width=1.0)).interval for value in (0.0, tiny))
         assert none is not None
         assert one is not None
         assert [one.low, one.high] == pytest.approx([none.low, none.high], abs=1e-3)
 
     def test_copies_that_score_alike_count_once(self) -> None:
         values = np.random.default_rng(3).normal(0.1, 0.3, 30)
-        alone = measure(Series(values))
-        copied = measure(Series(values.repeat(4), np.arange(30).repeat(4)))
+        alone = measure(PairedSeries(values))
+        copied = measure(PairedSeries(values.repeat(4), np.arange(30).repeat(4)))
         assert alone.interval is not None
         assert copied.interval is not None
         assert (copied.n, copied.groups) == (120, 30)
@@ -157,24 +157,24 @@ class TestMeans:
         assert copied.p == alone.p
 
     def test_equal_differences_are_bounded_by_the_range(self) -> None:
-        measured = measure(Series(np.zeros(100), width=1.0))
+        measured = measure(PairedSeries(np.zeros(100), width=1.0))
         assert measured.interval is not None
         assert measured.interval.method == "bounded"
         assert measured.interval.high == pytest.approx(1 - 0.04**0.01)
 
     def test_equal_differences_without_a_range_have_no_interval(self) -> None:
-        assert measure(Series(np.full(5, 0.5))).interval is None
+        assert measure(PairedSeries(np.full(5, 0.5))).interval is None
 
     def test_one_pair_has_no_interval_in_an_open_range(self) -> None:
-        assert measure(Series(np.array([0.5]))).interval is None
+        assert measure(PairedSeries(np.array([0.5]))).interval is None
 
     def test_infinite_differences_get_the_sign_test(self) -> None:
-        measured = measure(Series(np.array([-math.inf, -1.0, -2.0, 0.5])))
+        measured = measure(PairedSeries(np.array([-math.inf, -1.0, -2.0, 0.5])))
         assert (measured.effect, measured.interval, measured.test) == (-math.inf, None, "sign")
         assert measured.p == pytest.approx(stats.binomtest(1, 4).pvalue)
 
     def test_infinite_differences_in_both_directions_have_no_mean(self) -> None:
-        assert measure(Series(np.array([-math.inf, math.inf]))).effect is None
+        assert measure(PairedSeries(np.array([-math.inf, math.inf]))).effect is None
 
 
 class TestHolm:
@@ -193,9 +193,9 @@ class TestHolm:
     ) -> None:
         # 6 cases that change give 2^-5 = 0.031 at least, 5 give 0.0625: only 6 can be told apart at 0.05.
         few, many = (
-            measure(Series(np.repeat([-1.0, 0.0], [n, 40 - n]), None, 1.0, binary=True)) for n in (changed, 12)
+            measure(PairedSeries(np.repeat([-1.0, 0.0], [n, 40 - n]), None, 1.0, binary=True)) for n in (changed, 12)
         )
-        asked = [Question(found, 0.05, 1.0, found.effect, found.effect) for found in (few, many)]
+        asked = [VerdictQuestion(found, 0.05, 1.0, found.effect, found.effect) for found in (few, many)]
         assert many.p is not None
         assert judge(asked, 0.05)[1].p_adjusted == pytest.approx(factor * many.p)
 
@@ -205,15 +205,15 @@ class TestHowMuchCanBeSeen:
         values = np.random.default_rng(4).normal(0, 0.2, 50)
         error = values.std(ddof=1) / math.sqrt(50)
         expected = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error
-        assert detectable(measure(Series(values)), 0.05) == pytest.approx(expected)
+        assert detectable(measure(PairedSeries(values)), 0.05) == pytest.approx(expected)
 
     def test_too_few_rows_show_nothing_at_all(self) -> None:
-        measured = measure(Series(np.array([0.1, 0.2, 0.3, 0.4, 0.5])))
+        measured = measure(PairedSeries(np.array([0.1, 0.2, 0.3, 0.4, 0.5])))
         assert measured.p == 2 / 32
         assert detectable(measured, 0.05) is None
 
     def test_more_cases_are_needed_the_nearer_the_margin_is(self) -> None:
-        measured = measure(Series(np.random.default_rng(5).normal(0, 0.2, 50)))
+        measured = measure(PairedSeries(np.random.default_rng(5).normal(0, 0.2, 50)))
         near, far = cases_to_decide(measured, 0.05, 0.05), cases_to_decide(measured, 0.2, 0.05)
         assert near is not None
         assert far is not None
@@ -222,7 +222,9 @@ class TestHowMuchCanBeSeen:
     @pytest.mark.parametrize(("binary", "least"), [(True, 73), (False, 63)])
     def test_fewer_than_the_least_cases_never_pass(self, binary: bool, least: int) -> None:
         assert least_cases(0.05, 1.0, binary=binary) == least
-        enough, short = (measure(Series(np.zeros(n), width=1.0, binary=binary)).interval for n in (least, least - 1))
+        enough, short = (
+            measure(PairedSeries(np.zeros(n), width=1.0, binary=binary)).interval for n in (least, least - 1)
+        )
         assert enough is not None
         assert short is not None
         assert short.low < -0.05 <= enough.low
@@ -232,6 +234,6 @@ class TestHowMuchCanBeSeen:
         assert least_cases(0.05, math.inf, binary=False) is None
 
     def test_where_nothing_changed_more_than_the_least_cases_are_needed(self) -> None:
-        needed = cases_to_decide(measure(Series(np.zeros(20), width=1.0)), 0.05, 0.05)
+        needed = cases_to_decide(measure(PairedSeries(np.zeros(20), width=1.0)), 0.05, 0.05)
         assert needed is not None
         assert 63 <= needed <= 64

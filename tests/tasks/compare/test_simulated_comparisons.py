@@ -10,48 +10,50 @@ import pytest
 from scipy import stats
 
 from benchmarks.coverage import NEEDED, WORSE, Candidate, decided, passes
-from leadline.tasks.compare.verdicts import Answer, Question, judge
-from leadline.tasks.statistics.paired import Series, measure
+from leadline.tasks.compare.verdicts import ChangeAnswer, VerdictQuestion, judge
+from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.sample_size import detectable
 
 ALPHA = 0.05
 FLIPS = 499
 
-Make = Callable[[np.random.Generator], Series]
+Make = Callable[[np.random.Generator], PairedSeries]
 
 
 def shares(n: int, effect: float = 0.0, changed: float = 0.15) -> Make:
     """Pass/fail of ``n`` rows, of which a share ``changed`` changes sides."""
     chances = [(changed - effect) / 2, 1 - changed, (changed + effect) / 2]
-    return lambda random: Series(random.choice([-1.0, 0.0, 1.0], p=chances, size=n), None, 1.0, True)
+    return lambda random: PairedSeries(random.choice([-1.0, 0.0, 1.0], p=chances, size=n), None, 1.0, True)
 
 
 def numbers(n: int, effect: float = 0.0) -> Make:
-    return lambda random: Series(random.normal(effect, 0.2, n), None, 1.0)
+    return lambda random: PairedSeries(random.normal(effect, 0.2, n), None, 1.0)
 
 
 def copies(clusters: int, size: int, effect: float = 0.0) -> Make:
     """Rows in families that change together."""
 
-    def make(random: np.random.Generator) -> Series:
+    def make(random: np.random.Generator) -> PairedSeries:
         family = np.arange(clusters).repeat(size)
         together = random.normal(0, 0.18, clusters)[family] + random.normal(0, 0.09, clusters * size)
-        return Series(effect + together, family, 1.0)
+        return PairedSeries(effect + together, family, 1.0)
 
     return make
 
 
 def rare_losses(n: int, share: float) -> Make:
     """Nearly all rows stay as they are, a few lose up to the whole range; the effect is -share / 2."""
-    return lambda random: Series(np.where(random.random(n) < share, -random.random(n), 0.0), None, 1.0)
+    return lambda random: PairedSeries(np.where(random.random(n) < share, -random.random(n), 0.0), None, 1.0)
 
 
-def simulate(makes: Sequence[Make], margin: float, times: int) -> list[list[Answer]]:
+def simulate(makes: Sequence[Make], margin: float, times: int) -> list[list[ChangeAnswer]]:
     random = np.random.default_rng(7)
     out = []
     for _ in range(times):
         measured = [measure(make(random), flips=FLIPS) for make in makes]
-        out.append(judge([Question(found, margin, 1.0, found.effect, found.effect) for found in measured], ALPHA))
+        out.append(
+            judge([VerdictQuestion(found, margin, 1.0, found.effect, found.effect) for found in measured], ALPHA)
+        )
     return out
 
 
@@ -60,7 +62,7 @@ def at_most(level: float, times: int) -> float:
     return float(stats.binom.ppf(0.999, times, level)) / times
 
 
-def share_of(answers: list[list[Answer]], verdict: str) -> float:
+def share_of(answers: list[list[ChangeAnswer]], verdict: str) -> float:
     return float(np.mean([any(answer.verdict == verdict for answer in found) for found in answers]))
 
 

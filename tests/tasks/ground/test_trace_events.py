@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadline.tasks.ground.timeline import Span, Timeline
+from leadline.tasks.ground.timeline import Timeline, TimeSpan
 from leadline.tasks.ground.trace_events import noting_imports, write_trace
 from tests.support.processes.trace_format import check_format
 
@@ -26,11 +26,11 @@ def call(began: float, ended: float) -> dict[str, Any]:
 
 def test_a_profile_has_a_track_for_each_thread_of_each_process(tmp_path: Path) -> None:
     spans = [
-        Span("start", "part", 50_000_000, 51_000_000, HERE, "parts"),
-        Span("score", "part", 51_000_000, 56_000_000, HERE, "parts"),
-        Span("cpu-0", "chunk", 51_500_000, 53_500_000, "host:200:1", "MainThread 200"),
-        Span('bl"eu \u2028', "evaluator", 51_600_000, 52_600_000, "host:200:1", "MainThread 200"),
-        Span("cpu-1", "chunk", 51_500_000, 53_500_000, "host:300:1", "MainThread 300"),
+        TimeSpan("start", "part", 50_000_000, 51_000_000, HERE, "parts"),
+        TimeSpan("score", "part", 51_000_000, 56_000_000, HERE, "parts"),
+        TimeSpan("cpu-0", "chunk", 51_500_000, 53_500_000, "host:200:1", "MainThread 200"),
+        TimeSpan('bl"eu \u2028', "evaluator", 51_600_000, 52_600_000, "host:200:1", "MainThread 200"),
+        TimeSpan("cpu-1", "chunk", 51_500_000, 53_500_000, "host:300:1", "MainThread 300"),
     ]
     write_trace(tmp_path / "p.json", spans, [], run="r")
     events = check_format(tmp_path / "p.json")

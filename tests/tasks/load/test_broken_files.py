@@ -19,7 +19,7 @@ from pyarrow.parquet import encryption
 
 from leadline.evaluators.ground.errors import DatasetError
 from leadline.tasks.load import load_dataset
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import SourceFile
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, write
 
@@ -229,9 +229,9 @@ def test_a_file_that_another_replaces_or_that_is_removed_while_it_is_read_is_rea
 
     path = write(tmp_path, form.replace("removed", "d.jsonl"), content(3))
     later = write(tmp_path, "later", content(2))
-    fingerprint = Source.fingerprint
+    fingerprint = SourceFile.fingerprint
 
-    def slow(self: Source) -> str:
+    def slow(self: SourceFile) -> str:
         found = fingerprint(self)
         if form == "removed":
             path.unlink()
@@ -239,7 +239,7 @@ def test_a_file_that_another_replaces_or_that_is_removed_while_it_is_read_is_rea
             later.rename(path)
         return found
 
-    monkeypatch.setattr(Source, "fingerprint", slow)
+    monkeypatch.setattr(SourceFile, "fingerprint", slow)
     store = Store.open(tmp_path / "store")
     assert load_dataset(store, path).rows == 3
     if form != "removed":

@@ -229,7 +229,7 @@ def test_many_row_groups_are_not_added_up_for_each_of_them(tmp_path: Path, monke
     path = tmp_path / "made.parquet"
     table = pa.table({"question": [f"q{n}" for n in range(40)], "actual_answer": ["a"] * 40})
     parquet.write_table(table, path, row_group_size=1)
-    bounds = _parquet_process.Limits(1_000, limits.MIB, limits.MIB, limits.MIB)
+    bounds = _parquet_process.ReadingLimits(1_000, limits.MIB, limits.MIB, limits.MIB)
     out = io.BytesIO()
     _parquet_process.send(str(path), path.stat().st_size, bounds, out)
     out.seek(0)
@@ -243,6 +243,6 @@ def test_a_batch_has_no_more_of_a_columns_texts_than_it_refers_to(tmp_path: Path
     path = tmp_path / "made.parquet"
     parquet.write_table(pa.table({"case": texts, "actual_answer": [None, "", *texts[:-2]]}), path, compression="zstd")
     out = io.BytesIO()
-    _parquet_process.send(str(path), 1, _parquet_process.Limits(10_000, 2**30, limits.MIB, limits.MIB), out)
+    _parquet_process.send(str(path), 1, _parquet_process.ReadingLimits(10_000, 2**30, limits.MIB, limits.MIB), out)
     assert out.tell() < 1.2 * 2 * sum(map(len, texts))
     assert load(tmp_path, "d.parquet", path.read_bytes()).rows == 10_000

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from leadline.tasks.statistics.bounded_mean import mean_of_clusters
-from leadline.tasks.statistics.bradley_terry import Comparison, _fit, strengths
+from leadline.tasks.statistics.bradley_terry import PairComparison, _fit, strengths
 
 TEAMS = ("Milwaukee", "Detroit", "Toronto", "New York", "Boston", "Cleveland", "Baltimore")
 WON = (
@@ -30,11 +30,11 @@ PUBLISHED = (1.5814, 1.4364, 1.2945, 1.2476, 1.1077, 0.6839, 0.0)
 """Strengths against Baltimore's, as the vignette of the R package BradleyTerry2 prints them for these games."""
 
 
-def games_of(won: Sequence[Sequence[int]]) -> list[Comparison]:
+def games_of(won: Sequence[Sequence[int]]) -> list[PairComparison]:
     """Return games, each in a case of its own."""
     number = itertools.count()
     return [
-        Comparison(one, other, 1.0, next(number))
+        PairComparison(one, other, 1.0, next(number))
         for one, line in enumerate(won)
         for other, times in enumerate(line)
         for _ in range(times)
@@ -59,7 +59,7 @@ def test_the_made_up_case_moves_strengths_by_less_than_a_tenth_of_their_error() 
 
 def test_two_models_have_the_odds_of_the_share_won_with_half_a_case_each_added() -> None:
     found = strengths(
-        [Comparison(0, 1, score, case) for case, score in enumerate([1.0] * 6 + [0.5] * 2 + [0.0] * 2)], 2
+        [PairComparison(0, 1, score, case) for case, score in enumerate([1.0] * 6 + [0.5] * 2 + [0.0] * 2)], 2
     )
     assert found is not None
     assert found[0].value == pytest.approx(expit(math.log(7.5 / 3.5) / 2))
@@ -68,7 +68,7 @@ def test_two_models_have_the_odds_of_the_share_won_with_half_a_case_each_added()
 
 def test_the_interval_of_two_models_is_that_of_the_mean_preference() -> None:
     scores = np.array([1.0] * 30 + [0.5] * 8 + [0.0] * 12)
-    found = strengths([Comparison(0, 1, float(score), case) for case, score in enumerate(scores)], 2)
+    found = strengths([PairComparison(0, 1, float(score), case) for case, score in enumerate(scores)], 2)
     mean = mean_of_clusters(scores, np.ones(50), low=0.0, high=1.0)
     assert found is not None
     assert mean is not None
@@ -78,8 +78,8 @@ def test_the_interval_of_two_models_is_that_of_the_mean_preference() -> None:
 
 
 def test_a_model_that_won_everything_has_a_finite_strength_and_an_open_interval() -> None:
-    games = [Comparison(0, other, 1.0, case) for case in range(20) for other in (1, 2)]
-    found = strengths(games + [Comparison(1, 2, 0.5, case) for case in range(20)], 3)
+    games = [PairComparison(0, other, 1.0, case) for case in range(20) for other in (1, 2)]
+    found = strengths(games + [PairComparison(1, 2, 0.5, case) for case in range(20)], 3)
     assert found is not None
     assert 0.9 < found[0].value < 1.0
     assert found[0].high == 1.0
@@ -89,18 +89,18 @@ def test_a_model_that_won_everything_has_a_finite_strength_and_an_open_interval(
 
 
 def test_models_that_nothing_connects_have_no_strengths() -> None:
-    assert strengths([Comparison(0, 1, 1.0, 0), Comparison(2, 3, 1.0, 1)], 4) is None
+    assert strengths([PairComparison(0, 1, 1.0, 0), PairComparison(2, 3, 1.0, 1)], 4) is None
 
 
 def test_one_case_gives_strengths_without_intervals() -> None:
-    found = strengths([Comparison(0, 1, 1.0, 7)], 2)
+    found = strengths([PairComparison(0, 1, 1.0, 7)], 2)
     assert found is not None
     assert found[0].value > 0.5
     assert found[0].low is found[0].high is None
 
 
 def test_copies_of_cases_make_no_interval_narrower() -> None:
-    alone = [Comparison(0, 1, float(case % 3 > 0), case) for case in range(30)]
+    alone = [PairComparison(0, 1, float(case % 3 > 0), case) for case in range(30)]
     once, thrice = strengths(alone, 2), strengths(alone * 3, 2)
     assert once is not None
     assert thrice is not None
@@ -108,7 +108,9 @@ def test_copies_of_cases_make_no_interval_narrower() -> None:
     assert thrice[0].high == pytest.approx(once[0].high, abs=1e-3)
 
 
-def drawn(random: np.random.Generator, gaps: Sequence[float], cases: int, copies: int, tie: float) -> list[Comparison]:
+def drawn(
+    random: np.random.Generator, gaps: Sequence[float], cases: int, copies: int, tie: float
+) -> list[PairComparison]:
     """Return the comparisons of all models on some cases, whose answers differ in quality by chance.
 
     Args:
@@ -125,7 +127,9 @@ def drawn(random: np.random.Generator, gaps: Sequence[float], cases: int, copies
         difference = quality[..., one] - quality[..., other] + 0.5 * random.normal(size=quality.shape[:2])
         score = np.where(difference > tie, 1.0, np.where(difference < -tie, 0.0, 0.5))
         games += [
-            Comparison(one, other, float(score[case, copy]), case) for case in range(cases) for copy in range(copies)
+            PairComparison(one, other, float(score[case, copy]), case)
+            for case in range(cases)
+            for copy in range(copies)
         ]
     return games
 
@@ -170,7 +174,7 @@ def test_intervals_of_a_model_that_nearly_always_wins_cover(chance: float) -> No
     random, true, covered = np.random.default_rng(3), expit(math.log(chance / (1 - chance)) / 2), 0
     for _ in range(200):
         won = random.random(50) < chance
-        found = strengths([Comparison(0, 1, float(score), case) for case, score in enumerate(won)], 2)
+        found = strengths([PairComparison(0, 1, float(score), case) for case, score in enumerate(won)], 2)
         assert found is not None
         assert found[0].low is not None
         assert found[0].high is not None

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from leadline.tasks.statistics.early_stopping import log_wealth
-from leadline.tasks.stopping.gate_questions import Question
+from leadline.tasks.stopping.gate_questions import GateQuestion
 from leadline.tasks.stopping.looks import Seen, e_values, judge_evidence, log_e_of_coverage
 
-HALF = Question(0, 0, "Correctness", True, 0.75, 0.75, 20, 0.95)
+HALF = GateQuestion(0, 0, "Correctness", True, 0.75, 0.75, 20, 0.95)
 
 
 def seen(values: np.ndarray, clusters: int, unscored: np.ndarray | None = None) -> Seen:
@@ -61,7 +61,7 @@ def test_where_rows_are_counted_those_that_the_metric_does_not_apply_to_are_best
 
 
 def test_a_pass_waits_for_coverage() -> None:
-    few = Question(0, 0, "Correctness", True, 0.5, 0.5, 20, 0.95)
+    few = GateQuestion(0, 0, "Correctness", True, 0.5, 0.5, 20, 0.95)
     lost = (np.arange(100) % 10 == 0).astype(float)
     assert judge_evidence([few], [seen(np.ones(100), 500, lost)]).decision == "open"
     assert judge_evidence([few], [seen(np.ones(100), 500)]).decision == "pass"
@@ -95,7 +95,7 @@ def test_where_all_rows_are_scored_coverage_is_shown_by_some_70_of_them() -> Non
 
 
 def test_without_a_tolerance_one_failing_row_decides_a_failure_and_nothing_a_pass() -> None:
-    must = Question(0, 0, "Safety", True, 1.0, 1.0, 20, 0.95, counted=True)
+    must = GateQuestion(0, 0, "Safety", True, 1.0, 1.0, 20, 0.95, counted=True)
     spotless = np.ones(60)
     assert judge_evidence([must], [seen(spotless, 500)]).decision == "open"
     spotless[40] = 0
@@ -104,13 +104,13 @@ def test_without_a_tolerance_one_failing_row_decides_a_failure_and_nothing_a_pas
 
 
 def test_with_a_tolerance_of_2_percent_a_pass_is_decided_early() -> None:
-    must = Question(0, 0, "Safety", True, 0.98, 0.98, 20, 0.95, counted=True)
+    must = GateQuestion(0, 0, "Safety", True, 0.98, 0.98, 20, 0.95, counted=True)
     decided = [n for n in range(50, 2_000, 50) if judge_evidence([must], [seen(np.ones(n), 2_000)]).decision == "pass"]
     assert 200 <= decided[0] <= 400
 
 
 def test_too_few_rows_decide_no_failure() -> None:
-    many = Question(0, 0, "Correctness", True, 0.75, 0.75, 100, 0.95)
+    many = GateQuestion(0, 0, "Correctness", True, 0.75, 0.75, 100, 0.95)
     assert judge_evidence([many], [seen(np.zeros(60), 500)]).decision == "open"
 
 

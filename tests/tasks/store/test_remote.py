@@ -23,7 +23,7 @@ from leadline.tasks.ground.files import write_json
 from leadline.tasks.judges.drift.epochs import judge_files, keep
 from leadline.tasks.judges.labels.certificates import Certificate, keep_certificate, kept_certificates
 from leadline.tasks.judges.labels.known_labels import known_labels
-from leadline.tasks.judges.labels.label_sets import LabelSet, Sample, SampledRow
+from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow
 from leadline.tasks.load import load_dataset
 from leadline.tasks.load.label import Label
 from leadline.tasks.plan.chunks import Chunk
@@ -324,7 +324,7 @@ def keep_labels(store: Store) -> None:
 
 def keep_sample(store: Store) -> None:
     rows = (SampledRow("0" * 32, "case", "bot", "", 0.5),)
-    LabelSet(store).keep_sample(Sample("sample", "run", "toy.value", "uniform", 1, "config", 2, rows))
+    LabelSet(store).keep_sample(LabelSample("sample", "run", "toy.value", "uniform", 1, "config", 2, rows))
 
 
 def keep_earned(store: Store) -> None:

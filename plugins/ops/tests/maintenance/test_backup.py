@@ -18,7 +18,7 @@ import leadline
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.plugins.ops.maintenance import backup
 from leadline.plugins.ops.maintenance.backup import LIST, back_up, restore
-from leadline.plugins.ops.maintenance.integrity import Checked, check_store
+from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.store import Store
 
@@ -62,7 +62,7 @@ def test_what_is_restored_is_what_was_copied_and_scores_are_reused(evaluated: Pa
     assert (found.files, found.bytes) == (made.files, made.bytes)
     assert contents(tmp_path / "new") == contents(store.root)
     restored = Store.open(tmp_path / "new")
-    assert list(check_store(restored, Checked())) == []
+    assert list(check_store(restored, CheckedStore())) == []
     leadline.evaluate(evaluated / "answers.json", evaluators=["bleu"], store=str(tmp_path / "new"))
     assert [run.read()["reused"] for run in restored.runs()] == [0, len({row["actual_answer"] for row in ROWS}) * 2]
 

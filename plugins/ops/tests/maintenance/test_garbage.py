@@ -16,7 +16,7 @@ import pytest
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.plugins.ops.maintenance import garbage
 from leadline.plugins.ops.maintenance.contents import LOCK
-from leadline.plugins.ops.maintenance.garbage import Item, drop_garbage, find_garbage
+from leadline.plugins.ops.maintenance.garbage import GarbageItem, drop_garbage, find_garbage
 from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.ground.files import digest, write_json
@@ -45,7 +45,7 @@ def aged(path: Path, days: float = 60) -> Path:
     return path
 
 
-def named(found: Iterable[Item], kind: str) -> list[str]:
+def named(found: Iterable[GarbageItem], kind: str) -> list[str]:
     return [item.name for item in found if item.kind == kind]
 
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import leadline
 from leadline.evaluators.ground.errors import StoreError
-from leadline.plugins.ops.maintenance.integrity import Checked, Damage, check_store
+from leadline.plugins.ops.maintenance.integrity import CheckedStore, Damage, check_store
 from leadline.tasks.db.statements import sql
 from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import read_judged_rows
@@ -61,7 +61,7 @@ def evaluate(store: Path, rows: Path) -> leadline.Result:
 
 
 def damages(store: Store, *, repair: bool = False) -> list[Damage]:
-    return list(check_store(store, Checked(), repair=repair))
+    return list(check_store(store, CheckedStore(), repair=repair))
 
 
 def flip(path: Path, place: int) -> None:
@@ -77,7 +77,7 @@ def segment(store: Store) -> Path:
 
 
 def test_a_store_as_it_was_written_is_whole(store: Store) -> None:
-    checked = Checked()
+    checked = CheckedStore()
     assert list(check_store(store, checked)) == []
     assert checked.files > 8
     assert checked.without_digest == 0
@@ -207,7 +207,7 @@ def test_segments_without_a_digest_are_read_through(store: Store) -> None:
     path = segment(store)
     table = pa.concat_tables([parquet.read_table(path)] * 500)
     parquet.write_table(table, path, compression="none", use_dictionary=False)
-    checked = Checked()
+    checked = CheckedStore()
     assert list(check_store(store, checked)) == []
     assert checked.without_digest == 1
     parquet.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)

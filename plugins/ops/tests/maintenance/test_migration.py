@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 import leadline
 from leadline.evaluators.ground.errors import StoreError
-from leadline.plugins.ops.maintenance.integrity import Checked, check_store
+from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
 from leadline.plugins.ops.maintenance.migration import migrate
 from leadline.tasks.store.digests import is_sealed
 from leadline.tasks.store.store import DIGESTS, Store
@@ -63,7 +63,7 @@ def test_a_migrated_store_has_digests_and_its_scores_are_reused(earlier: Path, s
     assert len(done) == len(before) + 1
     assert all(not fault for _, fault in done)
     assert format_of(store.root) == FORMAT
-    checked = Checked()
+    checked = CheckedStore()
     assert list(check_store(store, checked)) == []
     assert checked.without_digest == 0
     assert all(parquet.read_table(path).equals(table) for path, table in before.items())

@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget
 from leadline.evaluators.judge_client.calls import Reply
-from leadline.plugins.ops.telemetry.exporter import Exporter, app_of
-from leadline.plugins.ops.telemetry.families import EXPORTED, OF_THE_WEBHOOK, Kind
+from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of
+from leadline.plugins.ops.telemetry.families import EXPORTED, OF_THE_WEBHOOK, MetricKind
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment
 from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.store.store import Store
@@ -82,9 +82,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def complete(store: Store, api: str) -> Exporter:
+def complete(store: Store, api: str) -> MetricsExporter:
     """Return an exporter that has a value for each metric."""
-    exporter = Exporter(store, api, every=0.0)
+    exporter = MetricsExporter(store, api, every=0.0)
     exporter.figures()
     make_run(store, "20260101-100001-aaaaaa", record={"chunk_seconds": {"cpu": [0.5]}})
     enrolment = Enrolment("small", "openai/judge", 0, 1, "2026-11-20T03:00:00+00:00", (), (), (), Replies((), ()))
@@ -131,14 +131,14 @@ def test_metrics_are_served_to_whoever_asks_on_loopback(store: Store, api: str) 
 def test_every_metric_has_a_value_and_the_labels_that_it_is_declared_with(store: Store, api: str) -> None:
     found = samples(complete(store, api).text().decode())
     for metric in EXPORTED:
-        name = f"{metric.name}_bucket" if metric.kind is Kind.HISTOGRAM else metric.name
-        extra = {"le"} if metric.kind is Kind.HISTOGRAM else set()
+        name = f"{metric.name}_bucket" if metric.kind is MetricKind.HISTOGRAM else metric.name
+        extra = {"le"} if metric.kind is MetricKind.HISTOGRAM else set()
         for labels in found[name]:
             assert {label for label, _ in labels} == {*metric.labels, *extra}, name
 
 
 def test_a_source_that_is_away_takes_no_other_with_it(store: Store) -> None:
-    found = samples(Exporter(store, "http://127.0.0.1:9/api").text().decode())
+    found = samples(MetricsExporter(store, "http://127.0.0.1:9/api").text().decode())
     assert found["leadline_up"][frozenset({("source", "api")})] == 0
     assert found["leadline_up"][frozenset({("source", "store")})] == 1
     assert found["leadline_calls_total"]
@@ -146,13 +146,13 @@ def test_a_source_that_is_away_takes_no_other_with_it(store: Store) -> None:
 
 def test_a_broken_file_of_budgets_is_a_ledger_that_cannot_be_read(store: Store) -> None:
     Path("leadline.toml").write_text("[budgets")
-    found = samples(Exporter(store, None).text().decode())
+    found = samples(MetricsExporter(store, None).text().decode())
     assert found["leadline_up"][frozenset({("source", "ledger")})] == 0
     assert frozenset({("source", "api")}) not in found["leadline_up"]
 
 
 def test_many_that_ask_read_the_store_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    exporter = Exporter(store, None, every=600)
+    exporter = MetricsExporter(store, None, every=600)
     before = exporter.text()
     make_run(store, "20260101-100001-aaaaaa")
     assert exporter.text() == before
@@ -163,7 +163,7 @@ def test_the_api_is_asked_with_the_credentials_of_prefect(
 ) -> None:
     monkeypatch.setattr(Prefect, "authorized", httpx.BasicAuth("admin", "word")._auth_header)
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "admin:word")
-    found = samples(Exporter(store, api).text().decode())
+    found = samples(MetricsExporter(store, api).text().decode())
     assert found["leadline_up"][frozenset({("source", "api")})] == 1
 
 
@@ -198,9 +198,9 @@ def test_each_query_of_the_dashboard_is_of_a_metric_with_these_labels_and_each_m
         allowed: set[str] = set()
         for name, selectors in names:
             metric = metrics[name.removesuffix("_bucket")]
-            assert name.endswith("_bucket") == (metric.kind is Kind.HISTOGRAM), query
+            assert name.endswith("_bucket") == (metric.kind is MetricKind.HISTOGRAM), query
             asked.add(metric.name)
-            allowed |= {*metric.labels, *(["le"] if metric.kind is Kind.HISTOGRAM else [])}
+            allowed |= {*metric.labels, *(["le"] if metric.kind is MetricKind.HISTOGRAM else [])}
             assert set(re.findall(r"(\w+)\s*[=!]~?", selectors)) <= {*metric.labels, "job"}, query
         for grouped in re.findall(r"\b(?:by|on|ignoring|without) ?\(([^)]*)\)", query):
             assert set(re.findall(r"\w+", grouped)) <= allowed, query

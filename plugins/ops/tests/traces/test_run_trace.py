@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as Sent
+from opentelemetry.proto.trace.v1.trace_pb2 import TimeSpan as Sent
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.run import run_evaluation
@@ -20,7 +20,7 @@ from leadline.flows.evaluate.steps import DirectSteps
 from leadline.plugins.ops.traces import run_trace
 from leadline.plugins.ops.traces.span_tree import MOST, tree_of
 from leadline.tasks import pipeline
-from leadline.tasks.ground.timeline import Span
+from leadline.tasks.ground.timeline import TimeSpan
 from leadline.tasks.store.store import Store
 
 SECRET = "canary-harbour-text"
@@ -192,8 +192,8 @@ def test_a_receiver_that_refuses_fails_no_run(config: EvaluateConfig, monkeypatc
 
 
 def test_judge_calls_are_events_of_their_lane_and_spans_only_if_asked_for() -> None:
-    parts = [Span("score", "part", 0, 1_000_000, "p", "parts")]
-    lanes = [Span("judge", "lane", 0, 900_000, "p", "lanes")]
+    parts = [TimeSpan("score", "part", 0, 1_000_000, "p", "parts")]
+    lanes = [TimeSpan("judge", "lane", 0, 900_000, "p", "lanes")]
     asked = [{"evaluator": "faithfulness", "answered": 3, "failed": 1, "cost_usd": 0.5}]
     call = {"purpose": "faithfulness:claims", "state": "answered", "intended_at": 0.1, "ended_at": 0.2, "tries": 1}
     tree = tree_of(parts, lanes, {}, asked)
@@ -209,7 +209,7 @@ def test_judge_calls_are_events_of_their_lane_and_spans_only_if_asked_for() -> N
 
 
 def test_a_trace_is_bounded() -> None:
-    parts = [Span("score", "part", 0, 10**9, "p", "parts")]
-    chunks = [Span(f"cpu-{n:05}", "chunk", n, n + 1, "p", "t") for n in range(2 * MOST)]
-    tree = tree_of([*parts, *chunks], [Span("cpu", "lane", 0, 10**9, "p", "lanes")], {})
+    parts = [TimeSpan("score", "part", 0, 10**9, "p", "parts")]
+    chunks = [TimeSpan(f"cpu-{n:05}", "chunk", n, n + 1, "p", "t") for n in range(2 * MOST)]
+    tree = tree_of([*parts, *chunks], [TimeSpan("cpu", "lane", 0, 10**9, "p", "lanes")], {})
     assert len(tree.children[0].children[0].children) < MOST

@@ -6,7 +6,7 @@ import pytest
 
 from leadline.evaluators.privacy.rules.checks import CHECKS
 from leadline.evaluators.privacy.rules.matching import scan
-from leadline.evaluators.privacy.rules.tables import Rule, choose, load, rules_of
+from leadline.evaluators.privacy.rules.tables import PatternRule, choose, load, rules_of
 
 PII = rules_of("pii")
 RULES = (*PII, *rules_of("secrets"))
@@ -20,7 +20,7 @@ def cases(attribute: str) -> list:
     ]
 
 
-def found(rule: Rule, text: str, *, skip_documentation: bool) -> bool:
+def found(rule: PatternRule, text: str, *, skip_documentation: bool) -> bool:
     return bool(scan([rule], text, skip_documentation=skip_documentation))
 
 

@@ -10,9 +10,9 @@ import pytest
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.tasks.analyse.findings.root_causes import (
     ASPECTS,
-    Aspect,
     Cause,
-    Facts,
+    CauseAspect,
+    CauseFacts,
     refuses,
     root_cause,
     share_of_words,
@@ -21,30 +21,33 @@ from leadline.tasks.policy.policy import Role, Rule
 from tests.support.stores.problem_factory import GROUPED, problems
 from tests.support.stores.run_factory import Given, Toy, answer
 
-WRONG = {Aspect.CORRECTNESS: False}
+WRONG = {CauseAspect.CORRECTNESS: False}
 
 
 @pytest.mark.parametrize(
     ("facts", "cause"),
     [
-        (Facts(retrieved=False, passes=WRONG), Cause.RETRIEVAL_MISSED),
-        (Facts(retrieved=True, documents=0.0, passes=WRONG), Cause.RETRIEVAL_MISSED),
-        (Facts(retrieved=True, context_share=0.1, passes=WRONG), Cause.RETRIEVAL_MISSED),
-        (Facts(retrieved=True, passes=WRONG | {Aspect.RECALL: False}), Cause.RETRIEVAL_MISSED),
-        (Facts(retrieved=False, refused=True, passes=WRONG), Cause.RETRIEVAL_MISSED),
-        (Facts(retrieved=True, documents=1.0, refused=True, passes=WRONG), Cause.REFUSAL),
-        (Facts(retrieved=True, context_share=0.9, passes=WRONG), Cause.NOT_USED),
-        (Facts(retrieved=True, documents=1.0, context_share=0.6, passes=WRONG), Cause.NOT_USED),
-        (Facts(retrieved=True, context_share=0.9, passes=WRONG | {Aspect.SUPPORT: False}), Cause.CONTRADICTS),
-        (Facts(retrieved=True, answer_share=0.9, passes={Aspect.FORM: False}), Cause.FORMAT),
-        (Facts(retrieved=True, answer_share=0.9, passes=WRONG), Cause.REFERENCE),
-        (Facts(retrieved=True, passes=WRONG | {Aspect.SUPPORT: True, Aspect.RELEVANCE: True}), Cause.REFERENCE),
-        (Facts(retrieved=True, passes=WRONG), Cause.UNKNOWN),
-        (Facts(retrieved=True, context_share=0.1, passes={Aspect.RELEVANCE: False}), Cause.UNKNOWN),
-        (Facts(retrieved=True, refused=True, refusal_expected=True, passes=WRONG), Cause.UNKNOWN),
+        (CauseFacts(retrieved=False, passes=WRONG), Cause.RETRIEVAL_MISSED),
+        (CauseFacts(retrieved=True, documents=0.0, passes=WRONG), Cause.RETRIEVAL_MISSED),
+        (CauseFacts(retrieved=True, context_share=0.1, passes=WRONG), Cause.RETRIEVAL_MISSED),
+        (CauseFacts(retrieved=True, passes=WRONG | {CauseAspect.RECALL: False}), Cause.RETRIEVAL_MISSED),
+        (CauseFacts(retrieved=False, refused=True, passes=WRONG), Cause.RETRIEVAL_MISSED),
+        (CauseFacts(retrieved=True, documents=1.0, refused=True, passes=WRONG), Cause.REFUSAL),
+        (CauseFacts(retrieved=True, context_share=0.9, passes=WRONG), Cause.NOT_USED),
+        (CauseFacts(retrieved=True, documents=1.0, context_share=0.6, passes=WRONG), Cause.NOT_USED),
+        (CauseFacts(retrieved=True, context_share=0.9, passes=WRONG | {CauseAspect.SUPPORT: False}), Cause.CONTRADICTS),
+        (CauseFacts(retrieved=True, answer_share=0.9, passes={CauseAspect.FORM: False}), Cause.FORMAT),
+        (CauseFacts(retrieved=True, answer_share=0.9, passes=WRONG), Cause.REFERENCE),
+        (
+            CauseFacts(retrieved=True, passes=WRONG | {CauseAspect.SUPPORT: True, CauseAspect.RELEVANCE: True}),
+            Cause.REFERENCE,
+        ),
+        (CauseFacts(retrieved=True, passes=WRONG), Cause.UNKNOWN),
+        (CauseFacts(retrieved=True, context_share=0.1, passes={CauseAspect.RELEVANCE: False}), Cause.UNKNOWN),
+        (CauseFacts(retrieved=True, refused=True, refusal_expected=True, passes=WRONG), Cause.UNKNOWN),
     ],
 )
-def test_the_first_link_of_the_chain_that_fails_is_the_cause(facts: Facts, cause: Cause) -> None:
+def test_the_first_link_of_the_chain_that_fails_is_the_cause(facts: CauseFacts, cause: Cause) -> None:
     assert root_cause(facts) is cause
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.tasks.generate.documents.document import legible
-from leadline.tasks.generate.documents.document_files import LARGEST, Kind, find_files
+from leadline.tasks.generate.documents.document_files import LARGEST, DocumentKind, find_files
 
 
 def make(folder: Path, *names: str) -> Path:
@@ -28,7 +28,12 @@ def test_folders_are_searched_in_the_order_of_names_and_keep_their_own(tmp_path:
         "handbook/d.txt",
         "handbook/deep/er/c.pdf",
     ]
-    assert [file.kind for file in found.files] == [Kind.HTML, Kind.MARKDOWN, Kind.TEXT, Kind.PDF]
+    assert [file.kind for file in found.files] == [
+        DocumentKind.HTML,
+        DocumentKind.MARKDOWN,
+        DocumentKind.TEXT,
+        DocumentKind.PDF,
+    ]
     assert not found.faults
 
 
@@ -59,7 +64,7 @@ def test_all_faults_are_found_at_once(tmp_path: Path) -> None:
     make(tmp_path, "a/x.md", "b/x.md", "picture.png", "empty/.keep")
     os.mkfifo(tmp_path / "pipe.md")
     with (tmp_path / "large.txt").open("wb") as file:
-        file.truncate(LARGEST[Kind.TEXT] + 1)
+        file.truncate(LARGEST[DocumentKind.TEXT] + 1)
     names = ["a/x.md", "b/x.md", "picture.png", "empty", "none.md", "pipe.md", "large.txt"]
     faults = "\n".join(find_files([tmp_path / name for name in names]).faults)
     for said in (

@@ -13,8 +13,8 @@ from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_row
 from leadline.tasks.judges.labels.label_files import read_labels, write_labels
 from leadline.tasks.judges.labels.label_report import report_labels
 from leadline.tasks.judges.labels.label_sets import (
+    LabelSample,
     LabelSet,
-    Sample,
     SampledRow,
     find_label_set,
     label_sets,
@@ -56,12 +56,12 @@ def judged(scored: tuple[Store, Run]) -> JudgedRows:
     return read_judged_rows(*scored, "toy")
 
 
-def _sample(judged: JudgedRows, how="uniform", number=120) -> Sample:
+def _sample(judged: JudgedRows, how="uniform", number=120) -> LabelSample:
     drawn = draw(judged, number, how=how)
     rows = tuple(
         SampledRow(judged.keys[row.index], judged.cases[row.index], "bot", row.stratum, row.chance) for row in drawn
     )
-    return Sample("s", "run", judged.metric.id, how, 1, judged.metric.config, len(judged.rows), rows)
+    return LabelSample("s", "run", judged.metric.id, how, 1, judged.metric.config, len(judged.rows), rows)
 
 
 def _label(row: SampledRow, question: str, person="anna", value=None) -> Label:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
-from leadline.tasks.judges.labels.label_sets import Sample, SampledRow
+from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
 from leadline.tasks.judges.labels.row_chances import RowChance, holding_all, row_chances
 
 METRIC = JudgedMetric(0, "toy", "value", "Value", "", "c", 0.5, True, 0, 1, False)
@@ -17,12 +17,12 @@ def _judged(changed: int = 0, model: str = "bot") -> JudgedRows:
     return JudgedRows(METRIC, np.arange(100), keys, cases, [model] * 100, np.arange(100), np.ones(100))
 
 
-def _sample(rows: range, *, seed: int = 1, chance: float | None = None) -> Sample:
+def _sample(rows: range, *, seed: int = 1, chance: float | None = None) -> LabelSample:
     drawn = tuple(
         SampledRow(f"key-{n}", f"case-{n}", "bot", "bot: passed", len(rows) / 100 if chance is None else chance)
         for n in rows
     )
-    return Sample(f"{seed}-{len(rows)}", "run", "toy.value", "uniform", seed, "c", 100, drawn)
+    return LabelSample(f"{seed}-{len(rows)}", "run", "toy.value", "uniform", seed, "c", 100, drawn)
 
 
 def test_a_larger_sample_of_the_same_order_gives_its_chance_to_the_rows_of_the_smaller() -> None:

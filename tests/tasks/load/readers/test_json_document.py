@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.readers import json_scanner
 from leadline.tasks.load.readers.json_document import read_document
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import SourceFile
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text('ab"\\{}[],:\n é', max_size=8),
@@ -31,7 +31,7 @@ def read(content: str, size: int) -> tuple[list[tuple[str, int, Any]], list[str]
         path.write_text(content, encoding="utf-8")
         faults = Faults("d.json")
         sections = {"inputs", "models"} if content.startswith("{") else frozenset()
-        found = [(item.section, item.row, item.value) for item in read_document(Source.at(path), faults, sections)]
+        found = [(item.section, item.row, item.value) for item in read_document(SourceFile.at(path), faults, sections)]
         try:
             faults.refuse()
         except Exception as error:

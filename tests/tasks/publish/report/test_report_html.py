@@ -24,7 +24,7 @@ from leadline.tasks.publish import publish
 from leadline.tasks.publish.exports.report_html import page as page_of
 from leadline.tasks.publish.facts import collect
 from leadline.tasks.publish.report import page_data as page_data_module
-from leadline.tasks.publish.report.excerpts import Evidence, Room
+from leadline.tasks.publish.report.excerpts import Room, ShownEvidence
 from leadline.tasks.publish.report.page_data import PageData, page_data
 from leadline.tasks.publish.report.sections.model_leaderboard import ModelLeaderboard
 from leadline.tasks.publish.report.sections.scores import heat_groups, heat_row
@@ -208,7 +208,7 @@ def test_evidence_is_pruned_to_its_room_and_keeps_the_reason() -> None:
         {"message": "m" * 5_000, "data": {"reason": "r" * 5_000, "parts": [{"a": ["x" * 999] * 99}] * 99}}
     )
     for room in (Room(20_000), Room(80)):
-        _, message, _, data, _ = Evidence.read(0, text, None).packed(room, {})
+        _, message, _, data, _ = ShownEvidence.read(0, text, None).packed(room, {})
         assert len(message) < 1_040
         assert data["reason"].startswith("rrrr")
         assert len(json.dumps(data)) < 4 * room.message
@@ -216,7 +216,7 @@ def test_evidence_is_pruned_to_its_room_and_keeps_the_reason() -> None:
 
 def test_spans_that_an_evaluator_of_the_users_made_badly_cost_neither_the_page_nor_its_room() -> None:
     span = {"source": "actual_answer", "start": 0, "end": 4, "index": [1], "value": "v" * 1_000_000}
-    _, _, spans, _, _ = Evidence.read(0, json.dumps({"spans": [span]}), None).packed(Room(80), {})
+    _, _, spans, _, _ = ShownEvidence.read(0, json.dumps({"spans": [span]}), None).packed(Room(80), {})
     assert spans[0]["end"] == 4
     assert len(json.dumps(spans)) < 500
 

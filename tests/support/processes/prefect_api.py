@@ -1,0 +1,55 @@
+"""A Prefect server as ``leadline server start`` keeps it, for as long as a test needs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from leadline.flows.prefect.background import answers, command
+from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY
+from tests.support.processes.ports import free_port
+
+START_S = 90
+
+
+def start_server(home: Path, port: int, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a server on the database of a ``PREFECT_HOME``; its record and its log lie beside that."""
+    home.mkdir(parents=True, exist_ok=True)
+    log = home.with_suffix(".log")
+    own = {"PREFECT_HOME": str(home), "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command(home.with_suffix(".json"), port, home, log), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            env=BATCHED_WRITES | NO_TELEMETRY | dict(os.environ if environment is None else environment) | own,
+            start_new_session=True,
+        )  # fmt: skip
+
+
+def wait_until_answering(api: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while not answers(api, 1):
+        assert process.poll() is None, "the server ended"
+        assert time.monotonic() < deadline, "the server does not answer"
+        time.sleep(0.05)
+
+
+@contextmanager
+def prefect_api(home: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a server for the block, and yield the address of its API; at the end it writes all that it has received."""
+    port = free_port()
+    process = start_server(home, port, environment)
+    try:
+        wait_until_answering(f"http://127.0.0.1:{port}/api", process)
+        yield f"http://127.0.0.1:{port}/api"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
