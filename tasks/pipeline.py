@@ -20,10 +20,8 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -49,7 +47,6 @@ from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import open_run, release
 from leadline.tasks.db.tables import provide_tables
-from leadline.tasks.ground.files import write_json
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.ground.tmpfiles import clean_stale
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
@@ -62,7 +59,15 @@ from leadline.tasks.load import LoadedDataset
 from leadline.tasks.plan.chunks import LANES, Chunk, cut
 from leadline.tasks.plan.default_embedder import embedder_in_words
 from leadline.tasks.plan.further_trials import two_phase_jobs
-from leadline.tasks.plan.jobs import ALL_ROWS, EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
+from leadline.tasks.plan.jobs import (
+    ALL_ROWS,
+    EvaluatorJob,
+    keep_identity,
+    make_jobs,
+    read_jobs,
+    settings_record,
+    write_jobs,
+)
 from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids
 from leadline.tasks.plan.selection import Choice, applicable_to, named_models
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
@@ -162,7 +167,7 @@ def plan_run(
         give_sign(store, run)
         run.update(record)
         for job in jobs:
-            _write_identity(store, job)
+            keep_identity(store, job)
         with open_run(store, run, create=True) as connection:
             connection.execute("BEGIN")  # else every statement waits for the disk
             needs = plan(connection, store, jobs, model_keys)
@@ -297,17 +302,6 @@ def watch_judges(
         part: What makes it another check of the same day; ``""`` for the day's first.
     """
     return watch(store, run, settings, judges, stop=stop, limits=limits or Limits(), part=part)
-
-
-def _write_identity(store: Store, job: EvaluatorJob) -> None:
-    """Write beside the segments of a configuration what it consists of; the file's time says when it was last used."""
-    path = store.scores(job.evaluator, job.config) / "config.json"
-    if path.exists():
-        with suppress(OSError):  # another user's
-            os.utime(path)
-    elif not job.error:
-        write_json(path, job.identity)
-        store.push([path])
 
 
 def _record(

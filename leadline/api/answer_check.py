@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from threading import Lock
 from typing import Any, Final
 
-from cachetools import LRUCache, cached
-
-from leadline.api.checked_config import checked
-from leadline.api.evaluation import requested_values
 from leadline.api.failure_text import AnswerTexts, Failure, failure_text
-from leadline.api.metric_choice import Metrics, chosen_metrics
-from leadline.api.single_answer import missing_inputs, score_answer, scoring_context
+from leadline.api.metric_choice import Metrics
+from leadline.api.single_answer import answer_metrics, metrics_of_rows
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import lent
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, Unscored
+from leadline.evaluators.data.row import ContextChunk, Row, RowField, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.text import listing
-from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.settings import Settings
-from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.prepare import chosen
-from leadline.flows.shared.judge_access import limits_of
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.policy_file import load_policy
-from leadline.tasks.store.segments import StoredScore
-from leadline.tasks.store.store import Store
+from leadline.tasks.score.rows import missing_inputs
+from leadline.tasks.store.segments import StoredScore, read_evidence
 
 _ARGUMENTS: Final = {
     RowField.QUESTION: "question",
@@ -43,11 +29,6 @@ _ARGUMENTS: Final = {
     RowField.ACTUAL_ANSWER: "answer",
 }
 """Arguments of :func:`check` by the field of a row that they fill."""
-
-KEPT: Final = 8
-"""Contexts that are kept, each with its judges' clients; loaded models stay without them."""
-
-_lock = Lock()
 
 
 class AnswerFailed(AssertionError):
@@ -171,9 +152,6 @@ def measure(
     *,
     limits: Mapping[str, float],
     session: str,
-    judge: Any = None,
-    policy: str | None = None,
-    store: Any = None,
     **settings: Any,
 ) -> Checked:
     """Measure an answer; see :func:`check`, which raises what this returns.
@@ -183,43 +161,27 @@ def measure(
         metrics: What is measured.
         limits: Limits by evaluator or metric.
         session: Name under which judge calls are put on record, and share a budget.
-        policy: The policy with the other limits.
-        store: The store with the ledger.
-        **settings: Further fields of the evaluation's configuration.
+        **settings: As :func:`check` takes them.
 
     Raises:
         NotMeasured: A metric could not be measured.
         UsageError: There is no such metric or setting, or a metric needs an input that is not given.
     """
-    picked = chosen_metrics(metrics)
-    if not picked.ids:
-        raise UsageError(
-            "check needs metrics.", hint='Name some, as metrics=["faithfulness"].', code=ErrorCode.CONFIG_OPTION
-        )
-    place = Store.open(store.location if isinstance(store, Store) else store)
-    values = requested_values(settings, picked, judge) | {"dataset": "-", "policy": policy}
-    config = checked(EvaluateConfig, values)
-    with lent(picked.own):
-        run_settings, choice = chosen(config, check_key=True)
-        ctx = _context(place, run_settings, session, limits_of(config.judges))
-        rules = load_policy(config.policy)
-        checks = [_Check.of(evaluator, rules, limits) for evaluator in choice.evaluators]
-        _require_known(limits, checks)
-        row = _row(texts)
-        for each in checks:
-            each.require_inputs(row)
-        scores = [score_answer(each.evaluator, row, ctx) for each in checks]
-    _require_measured(checks, scores)
+    measuring = answer_metrics(metrics, session, **settings)
+    checks = [_Check.of(evaluator, measuring.policy, limits) for evaluator in measuring.evaluators]
+    _require_known(limits, checks)
+    row = _row(texts)
+    for each in checks:
+        each.require_inputs(row)
+    scores = measuring.score(row)
+    values = _measured(checks, scores)
     return Checked(
         texts,
-        {
-            f"{each.evaluator.spec.id}.{each.metric.key}": _number(each, score)
-            for each, score in zip(checks, scores, strict=True)
-        },
+        {each.key: value for each, value in zip(checks, values, strict=True)},
         tuple(
-            each.failure(_number(each, score), score)
-            for each, score in zip(checks, scores, strict=True)
-            if not each.metric.passes(_number(each, score), each.limit)
+            each.failure(value, score)
+            for each, value, score in zip(checks, values, scores, strict=True)
+            if not each.metric.passes(value, each.limit)
         ),
     )
 
@@ -244,9 +206,7 @@ class _Check:
     @classmethod
     def of(cls, evaluator: Evaluator, policy: Policy, limits: Mapping[str, float]) -> _Check:
         id_ = evaluator.spec.id
-        rows = [metric for metric in evaluator.metrics if not metric.dataset_level]
-        if not rows:
-            raise UsageError(f"{id_} measures datasets, not single answers.", code=ErrorCode.CONFIG_OPTION)
+        rows = metrics_of_rows(evaluator)
         named = next((metric for metric in rows if f"{id_}:{metric.key}" in limits), None)
         rules = policy.rules_of(evaluator, named=True)
         deciding = named or next(metric for metric in rows if metric.key == policy.deciding(rows, rules))
@@ -273,10 +233,10 @@ class _Check:
             )
 
     def failure(self, value: float, score: StoredScore) -> Failure:
-        metric = self.metric
-        evidence = json.loads(score.evidence) if score.evidence else {}
-        id_ = self.evaluator.spec.id
-        return Failure(id_, metric.key, value, self.limit, metric.higher_is_better, evidence=evidence)
+        metric, evidence = self.metric, read_evidence(score.evidence)
+        return Failure(
+            self.evaluator.spec.id, metric.key, value, self.limit, metric.higher_is_better, evidence=evidence
+        )
 
 
 def _require_known(limits: Mapping[str, float], checks: Sequence[_Check]) -> None:
@@ -292,24 +252,21 @@ def _require_known(limits: Mapping[str, float], checks: Sequence[_Check]) -> Non
         )
 
 
-def _require_measured(checks: Sequence[_Check], scores: Sequence[StoredScore]) -> None:
-    """Refuse to decide where the instrument failed."""
+def _measured(checks: Sequence[_Check], scores: Sequence[StoredScore]) -> list[float]:
+    """Return the values; refuse to decide where the instrument failed."""
     reasons: dict[str, str] = {}
     messages: list[str] = []
+    values: list[float] = []
     for each, score in zip(checks, scores, strict=True):
         value = score.values[each.metric.key]
         if isinstance(value, float):
+            values.append(value)
             continue
         reasons[each.key] = str(value.reason) if isinstance(value, Unscored) else "not_applicable"
         messages.append(f"{each.key}: {reasons[each.key]}{f' ({value.message})' if value.message else ''}")
     if reasons:
         raise NotMeasured(f"The answer could not be measured. {'; '.join(messages)}", reasons=reasons)
-
-
-def _number(each: _Check, score: StoredScore) -> float:
-    value = score.values[each.metric.key]
-    assert not isinstance(value, Unscored | NotApplicable)  # noqa: S101 - _require_measured refused them
-    return value
+    return values
 
 
 def _row(texts: AnswerTexts) -> Row:
@@ -346,13 +303,3 @@ def _require_text(name: str, value: object) -> None:
 def _session() -> str:
     """Return the name under which this process puts its judge calls on record."""
     return f"check-{secrets.token_hex(4)}"
-
-
-def _context(store: Store, settings: Settings, session: str, limits: Limits) -> EvalContext:
-    with _lock:
-        return _kept_context(store, settings, session, limits)
-
-
-@cached(LRUCache(KEPT), key=lambda store, settings, session, limits: (store.root, settings, session, limits))
-def _kept_context(store: Store, settings: Settings, session: str, limits: Limits) -> EvalContext:
-    return scoring_context(store, settings, session, limits)

@@ -6,57 +6,90 @@ are kept there too.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
+from leadline.api.checked_config import checked
+from leadline.api.evaluation import requested_values
+from leadline.api.metric_choice import Metrics, chosen_metrics
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row, RowField
-from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import lent
+from leadline.evaluators.data.row import Row
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
-from leadline.tasks.score.guard import score_rows
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.prepare import chosen
+from leadline.flows.shared.judge_access import limits_of
+from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.score.rows import reduced
+from leadline.tasks.score.scoring import Ask, score_together
+from leadline.tasks.score.worker_context import kept_context
 from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
 
-_EMPTY: Final = Row("", "")
+
+@dataclass(frozen=True)
+class AnswerMetrics:
+    """Metrics that score answers one at a time; threads may share them.
+
+    Attributes:
+        policy: The policy that their limits may be from.
+        context: The tools they work with: judges, models, embeddings.
+    """
+
+    evaluators: tuple[Evaluator, ...]
+    policy: Policy
+    context: EvalContext
+
+    def score(self, row: Row) -> list[StoredScore]:
+        """Score an answer by just the fields that each evaluator reads, as in a run; return a score for each."""
+        asks = [Ask(evaluator, [reduced(row, evaluator.reads)]) for evaluator in self.evaluators]
+        fresh = replace(self.context, regex_budget=RegexTimeBudget())  # each answer has the whole time
+        return [scored.scores[0] for scored in score_together(asks, fresh)]
 
 
-def scoring_context(store: Store, settings: Settings, session: str, limits: Limits) -> EvalContext:
-    """Return the tools that score single answers: judges with their ledger, models, embeddings.
+def answer_metrics(
+    metrics: Metrics | Iterable[Metrics], session: str, *, judge: Any = None, store: Any = None, **settings: Any
+) -> AnswerMetrics:
+    """Return metrics that score single answers.
 
     Args:
-        store: The store with the ledger and the embeddings.
-        settings: Settings of judges and models.
+        metrics: What is measured, as :func:`leadline.evaluate` takes it.
         session: Name under which judge calls are put on record; those of one name share a budget.
-        limits: That budget.
+        judge: The judge, as :func:`leadline.evaluate` takes it.
+        store: The store with the ledger and the embeddings, or its location.
+        **settings: Further fields of :class:`~leadline.flows.evaluate.config.EvaluateConfig`.
+
+    Raises:
+        UsageError: There is no such metric, judge or setting.
     """
-    from leadline.tasks.ledger.location import open_ledger
-    from leadline.tasks.store.vectors.vectors import ParquetVectors
+    picked = chosen_metrics(metrics)
+    if not picked.ids:
+        raise UsageError(
+            "check needs metrics.", hint='Name some, as metrics=["faithfulness"].', code=ErrorCode.CONFIG_OPTION
+        )
+    place = store if isinstance(store, Store) else Store.open(store)
+    config = checked(EvaluateConfig, requested_values(settings, picked, judge) | {"dataset": "-"})
+    with lent(picked.own):
+        run_settings, choice = chosen(config, check_key=True)
+        policy = load_policy(config.policy)
+    return AnswerMetrics(
+        choice.evaluators, policy, kept_context(place, run_settings, session, limits_of(config.judges))
+    )
 
-    vectors = ParquetVectors(store)
-    if not settings.judges:
-        return EvalContext(settings, vectors=vectors)
-    return EvalContext(settings, vectors=vectors, ledger=open_ledger(store, session, limits))
 
+def metrics_of_rows(evaluator: Evaluator) -> list[Metric]:
+    """Return an evaluator's metrics that single answers have.
 
-def missing_inputs(evaluator: Evaluator, row: Row) -> list[RowField]:
-    """Return the inputs that an evaluator requires and an answer lacks.
-
-    Args:
-        row: The answer.
+    Raises:
+        UsageError: There are none.
     """
-    return [name for name in evaluator.required if getattr(row, name.attribute) in (None, ())]
-
-
-def score_answer(evaluator: Evaluator, row: Row, context: EvalContext) -> StoredScore:
-    """Score an answer by just the fields that the evaluator reads, as in a run.
-
-    Args:
-        row: The answer.
-        context: Its tools; each answer has the whole time for regular expressions.
-    """
-    kept = {"case", "model", *(name.attribute for name in evaluator.reads)}
-    empty = {name: getattr(_EMPTY, name) for name in Row.__dataclass_fields__ if name not in kept}
-    [score] = score_rows(evaluator, [replace(row, **empty)], replace(context, regex_budget=RegexTimeBudget()))
-    return score
+    found = [metric for metric in evaluator.metrics if not metric.dataset_level]
+    if not found:
+        raise UsageError(f"{evaluator.spec.id} measures datasets, not single answers.", code=ErrorCode.CONFIG_OPTION)
+    return found

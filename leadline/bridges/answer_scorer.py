@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from leadline.api.checked_config import checked
-from leadline.api.evaluation import requested_values
-from leadline.api.metric_choice import Metrics, chosen_metrics
-from leadline.api.single_answer import missing_inputs, score_answer, scoring_context
+from leadline.api.metric_choice import Metrics
+from leadline.api.single_answer import AnswerMetrics, answer_metrics, metrics_of_rows
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import lent
-from leadline.evaluators.data.row import ContextChunk, Row, Unscored
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.prepare import chosen
-from leadline.flows.shared.judge_access import limits_of
-from leadline.tasks.store.store import Store
+from leadline.tasks.score.rows import missing_inputs
+from leadline.tasks.store.segments import read_evidence
 
 _CONTENTS: Final = ("content", "page_content", "text")
 _ADDRESSES: Final = ("doc_uri", "source", "uri", "url", "id")
@@ -57,12 +50,12 @@ class AnswerScorer:
 
     Attributes:
         metric: The one of its metrics that stands for it.
-        context: The tools it works with: judges, models, embeddings.
+        measuring: What scores answers by the evaluator.
     """
 
     evaluator: Evaluator
     metric: Metric
-    context: EvalContext
+    measuring: AnswerMetrics
 
     @property
     def name(self) -> str:
@@ -73,17 +66,15 @@ class AnswerScorer:
         """Score an answer."""
         if missing := [name.attribute for name in missing_inputs(self.evaluator, row)]:
             return AnswerScore(None, None, "not_applicable", f"there is no {' and no '.join(missing)}")
-        found = score_answer(self.evaluator, row, self.context)
-        evidence = json.loads(found.evidence) if found.evidence else {}
+        [found] = self.measuring.score(row)
+        evidence = read_evidence(found.evidence)
         values = {key: value for key, value in found.values.items() if isinstance(value, float)}
-        value = found.values[self.metric.key]
-        if not isinstance(value, float):
-            state: Literal["unscored", "not_applicable"] = (
-                "unscored" if isinstance(value, Unscored) else "not_applicable"
-            )
-            reason = f"{value.reason}: {value.message}".rstrip(": ") if isinstance(value, Unscored) else value.message
-            return AnswerScore(None, None, state, reason, evidence=evidence, values=values)
-        limit = self.metric.threshold
+        value, limit = found.values[self.metric.key], self.metric.threshold
+        if isinstance(value, Unscored):
+            reason = f"{value.reason}: {value.message}".rstrip(": ")
+            return AnswerScore(None, None, "unscored", reason, evidence=evidence, values=values)
+        if isinstance(value, NotApplicable):
+            return AnswerScore(None, None, "not_applicable", value.message, evidence=evidence, values=values)
         passes = None if limit is None else self.metric.passes(value, limit)
         return AnswerScore(value, passes, "scored", "", explained(evidence), evidence, values)
 
@@ -103,20 +94,13 @@ def answer_scorer(metric: Metrics, *, judge: Any = None, store: Any = None, **se
     wanted = ""
     if isinstance(metric, str):
         metric, _, wanted = metric.partition(":")
-    picked = chosen_metrics(metric)
-    config = checked(EvaluateConfig, requested_values(settings, picked, judge) | {"dataset": "-"})
-    with lent(picked.own):
-        run_settings, choice = chosen(config, check_key=True)
-    [evaluator] = choice.evaluators
-    place = store if isinstance(store, Store) else Store.open(store)
-    context = scoring_context(place, run_settings, f"scorer-{secrets.token_hex(4)}", limits_of(config.judges))
-    return AnswerScorer(evaluator, _metric_of(evaluator, wanted), context)
+    measuring = answer_metrics(metric, f"scorer-{secrets.token_hex(4)}", judge=judge, store=store, **settings)
+    [evaluator] = measuring.evaluators
+    return AnswerScorer(evaluator, _metric_of(evaluator, wanted), measuring)
 
 
 def _metric_of(evaluator: Evaluator, wanted: str) -> Metric:
-    rows = [metric for metric in evaluator.metrics if not metric.dataset_level]
-    if not rows:
-        raise UsageError(f"{evaluator.spec.id} measures datasets, not single answers.", code=ErrorCode.CONFIG_OPTION)
+    rows = metrics_of_rows(evaluator)
     found = [metric for metric in rows if metric.key == wanted or (not wanted and metric.primary)]
     if wanted and not found:
         raise UsageError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +23,7 @@ from leadline.evaluators.settings.jury_config import judge_from
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.plan.selection import load_own_evaluators
-from leadline.tasks.store.store import Run
+from leadline.tasks.store.store import Run, Store
 
 ALL_ROWS: Final = "all"
 """Every row gets all trials."""
@@ -129,6 +131,17 @@ def _portable(params: Mapping[str, Any], models: Sequence[ModelRef]) -> dict[str
     folders = {ref.source for ref in models if is_directory(ref)}
     paths = {name: absolute(value) for name, value in params.items() if folders and isinstance(value, str) and value}
     return dict(params) | {name: path for name, path in paths.items() if str(Path(path).resolve()) in folders}
+
+
+def keep_identity(store: Store, job: EvaluatorJob) -> None:
+    """Write beside the segments of a configuration what it consists of; the file's time says when it was last used."""
+    path = store.scores(job.evaluator, job.config) / "config.json"
+    if path.exists():
+        with suppress(OSError):  # another user's
+            os.utime(path)
+    elif not job.error:
+        write_json(path, job.identity)
+        store.push([path])
 
 
 def write_jobs(

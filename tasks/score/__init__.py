@@ -1,1 +1,1 @@
-"""Step 3, score: a chunk of rows becomes segments of scores, on this machine or on a worker."""
+"""Step 3, score: rows of any origin are scored one way; those of a chunk become segments, here or on a worker."""

@@ -12,11 +12,9 @@ A key is an evaluator, for its primary metric, or ``EVALUATOR.METRIC``; a value 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,16 +22,16 @@ from typing import Any, Final
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import find, get
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.rows import read_rows
+from leadline.tasks.score.scoring import Ask, score_together
+from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
-
-log = logging.getLogger("leadline.score")
 
 EXPECTED: Final = "expected_scores"
 MOST: Final = 100
@@ -69,17 +67,13 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
     """
     loaded = load_dataset(store, file)
     if loaded.rows > MOST:
-        raise UsageError(
-            f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most.",
-            code=ErrorCode.JUDGE_CANARIES,
-        )
+        raise _refusal(f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most.")
     canaries = read_canaries(loaded.path, source=file)
     asked = {job.evaluator for job in jobs if job.lane == "judge"}
     if not any(asked & set(canary.expected) for canary in canaries):
-        raise UsageError(
+        raise _refusal(
             f"No canary of {file} has an expected score for a judge of this run.",
-            hint=f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
-            code=ErrorCode.JUDGE_CANARIES,
+            f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
         )
     return loaded.digest, canaries
 
@@ -107,11 +101,9 @@ def _expected(given: Any, where: str) -> dict[str, dict[str, tuple[float, float]
         try:
             given = json.loads(given)
         except ValueError:
-            raise UsageError(f"{where} is not JSON.", code=ErrorCode.JUDGE_CANARIES) from None
+            raise _refusal(f"{where} is not JSON.") from None
     if not isinstance(given, Mapping) or not given:
-        raise UsageError(
-            f"{where} must be an object.", hint='Write: {"EVALUATOR": [LOWEST, HIGHEST]}', code=ErrorCode.JUDGE_CANARIES
-        )
+        raise _refusal(f"{where} must be an object.", 'Write: {"EVALUATOR": [LOWEST, HIGHEST]}')
     out: dict[str, dict[str, tuple[float, float]]] = {}
     for key, value in given.items():
         evaluator, metric = _metric(str(key), where)
@@ -124,20 +116,12 @@ def _metric(key: str, where: str) -> tuple[str, str]:
     if find(key) or _NAMED.fullmatch(key):
         primary = [metric.key for metric in get(key).spec.metrics if metric.primary and not metric.dataset_level]
         if len(primary) != 1:
-            raise UsageError(
-                f"{where}: {key} has no one primary metric.",
-                hint="Write EVALUATOR.METRIC.",
-                code=ErrorCode.JUDGE_CANARIES,
-            )
+            raise _refusal(f"{where}: {key} has no one primary metric.", "Write EVALUATOR.METRIC.")
         return key, primary[0]
     evaluator, _, metric = key.rpartition(".")
     metrics = [one.key for one in get(evaluator or key).spec.metrics if not one.dataset_level]
     if metric not in metrics:
-        raise UsageError(
-            f"{where}: {evaluator} has no metric {metric!r}.",
-            hint=f"Its metrics: {', '.join(metrics)}.",
-            code=ErrorCode.JUDGE_CANARIES,
-        )
+        raise _refusal(f"{where}: {evaluator} has no metric {metric!r}.", f"Its metrics: {', '.join(metrics)}.")
     return evaluator, metric
 
 
@@ -145,13 +129,15 @@ def _interval(value: Any, where: str) -> tuple[float, float]:
     ends = value if isinstance(value, list | tuple) else [value, value]
     numbers = [end for end in ends if isinstance(end, bool | int | float) and math.isfinite(end)]
     if len(ends) != 2 or len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise UsageError(f"{where} must be a number, or [lowest, highest].", code=ErrorCode.JUDGE_CANARIES)
+        raise _refusal(f"{where} must be a number, or [lowest, highest].")
     return float(numbers[0]), float(numbers[1])
 
 
-def failed_by(
-    canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext, cache_salt: str
-) -> dict[str, str]:
+def _refusal(message: str, hint: str = "") -> UsageError:
+    return UsageError(message, hint=hint, code=ErrorCode.JUDGE_CANARIES)
+
+
+def failed_by(canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext) -> dict[str, str]:
     """Ask the judges for the canaries' scores, and return a message for each judge that failed, by its key.
 
     One score outside of its expected range is a failure. A judge that cannot be reached or paid for has not failed:
@@ -159,8 +145,7 @@ def failed_by(
 
     Args:
         evaluators: Those that score rows of the chunk.
-        ctx: The run's settings and shared resources.
-        cache_salt: Equal calls with the same salt are made once, with another one again.
+        ctx: The run's settings and shared resources, with a cache salt of the chunk's own.
     """
     wanted = [
         (evaluator, mine)
@@ -168,25 +153,12 @@ def failed_by(
         if isinstance(evaluator, JudgeEvaluator)
         and (mine := [canary for canary in canaries if evaluator.spec.id in canary.expected])
     ]
-    if not wanted:
-        return {}
-    asking = ctx.with_cache_salt(cache_salt)
-    with ThreadPoolExecutor(len(wanted), thread_name_prefix="leadline-canary") as threads:
-        found = list(threads.map(lambda one: _scored(one[0], [canary.row for canary in one[1]], asking), wanted))
+    asks = [Ask(evaluator, [canary.row for canary in mine]) for evaluator, mine in wanted]
     wrong: dict[str, list[str]] = {}
-    for (evaluator, mine), scores in zip(wanted, found, strict=True):
-        for canary, score in zip(mine, scores, strict=True):
+    for (evaluator, mine), scored in zip(wanted, score_together(asks, ctx), strict=True):
+        for canary, score in zip(mine, scored.scores, strict=True):
             wrong.setdefault(judge_of(evaluator, ctx), []).extend(_wrong(evaluator.spec.id, canary, score))
     return {judge: _message(judge, faults) for judge, faults in wrong.items() if faults}
-
-
-def _scored(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
-    """Score canaries; if the evaluator fails, they are unscored, as the chunk's rows will be."""
-    try:
-        return evaluator.score(rows, ctx)
-    except Exception as error:
-        log.exception("%s failed on the canaries", evaluator.spec.id)
-        return [RowScore.unscored(evaluator.row_metrics, Reason.EVALUATOR_ERROR, str(error))] * len(rows)
 
 
 def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
@@ -195,7 +167,7 @@ def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
     return config.key if config else ""
 
 
-def _wrong(evaluator: str, canary: Canary, score: RowScore) -> list[str]:
+def _wrong(evaluator: str, canary: Canary, score: StoredScore) -> list[str]:
     """Return what is wrong with the score of a canary, metric by metric."""
     out = []
     for metric, (low, high) in canary.expected[evaluator].items():

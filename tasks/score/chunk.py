@@ -9,15 +9,10 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Reason, RowField, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs
@@ -28,20 +23,14 @@ from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, quarantined_judges, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
-from leadline.tasks.score.guard import score_rows, unscored
-from leadline.tasks.score.rows import NeededRow, needed_evaluators, read_chunk
+from leadline.tasks.score.planned_rows import score_planned
+from leadline.tasks.score.rows import PlannedRows
 from leadline.tasks.score.worker_context import context_for
-from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
-from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
+from leadline.tasks.store.parquet_files import atomic_parquet
+from leadline.tasks.store.segments import unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
 
-if TYPE_CHECKING:
-    from leadline.evaluators.ground.refs import ModelRef
-
 log = logging.getLogger("leadline.score")
-
-BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
-"""Rows in memory at a time, for each lane."""
 
 MOST_SPANS: Final = 64
 """Spans that a chunk's result tells of."""
@@ -109,19 +98,21 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
     store.has_dataset(chunk.dataset)
     settings, jobs = read_jobs(run.plan / JOBS)
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
+    rows = PlannedRows(store.dataset(chunk.dataset), run.plan / chunk.plan_file, chunk.first, chunk.last)
     ctx = context_for(store, run, settings, chunk.lane)
     if chunk.lane == "gpu":
         require_device(settings)
-    with ExitStack() as opened:
-        work = [
-            _Work(job, trial, opened.enter_context(atomic_parquet(_segment(store, chunk, job, trial))))
-            for job in mine
-            for trial in range(job.trials)
-        ]
-        failed = opened.enter_context(atomic_parquet(run.unscored / f"{chunk.name}.parquet"))
-        if chunk.lane == "judge":
-            _quarantine(store, run, chunk, work, ctx)
-        _score(store, run, chunk, work, ctx, failed)
+    quarantined = _quarantined(store, run, chunk, rows, mine, ctx) if chunk.lane == "judge" else {}
+    with atomic_parquet(run.unscored / f"{chunk.name}.parquet") as failed:
+        work = score_planned(
+            store,
+            rows,
+            mine,
+            ctx,
+            f"{chunk.run}-{chunk.name}",
+            lambda *unscored: failed.add(unscored_rows(*unscored)),
+            quarantined,
+        )
     if not failed.rows:
         store.discard(failed.path)  # of an earlier try
     store.push([file.path for file in (*(one.segment for one in work), failed) if file.rows])
@@ -130,7 +121,7 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
         raise JudgeDown(f"{chunk.name}: the judge gave no verdict for some rows. {down}")
     seconds: defaultdict[str, float] = defaultdict(float)
     for one in work:
-        seconds[one.job.evaluator] += one.seconds
+        seconds[one.job.evaluator] += sum(each.seconds for each in one.spans)
     return ChunkResult(
         chunk.name,
         scored=sum(one.scored for one in work),
@@ -141,175 +132,23 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
     )
 
 
-def _segment(store: Store, chunk: Chunk, job: EvaluatorJob, trial: int) -> Path:
-    name = f"{chunk.run}-{chunk.name}" + (f"-t{trial}" if trial else "")
-    return store.scores(job.evaluator, job.config) / f"{name}.parquet"
+def _quarantined(
+    store: Store, run: Run, chunk: Chunk, rows: PlannedRows, jobs: Sequence[EvaluatorJob], ctx: EvalContext
+) -> dict[int, str]:
+    """Return the evaluators that no row is put to, with the reason, by number.
 
-
-def _score(
-    store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx: EvalContext, failed: AtomicParquetWriter
-) -> None:
-    """Score a chunk batch by batch, each written before the next is read."""
-    pairs = run.plan / chunk.plan_file
-    for group in _group_by_model(work, ctx) if chunk.lane == "gpu" else [work]:
-        fields = [name for name in RowField if any(name in one.job.reads for one in group)]
-        for batch in read_chunk(
-            store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
-        ):
-            if chunk.lane == "judge":
-                _judge_batch(group, batch, ctx)
-            else:
-                _score_batch(group, batch, ctx)
-            ctx.forget()
-            for one in group:
-                one.write(failed)
-
-
-def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx: EvalContext) -> None:
-    """Put no row to judges that have changed, or that fail rows with known verdicts, which are put to them first."""
-    changed = quarantined_judges(run)
-    for one in work:
-        one.quarantined = changed.get(judge_of(one.evaluator, ctx), "")
-    dataset = read_canary_dataset(run.plan / JOBS)
-    if not dataset:
-        return
-    store.has_dataset(dataset)
-    needed = needed_evaluators(run.plan / chunk.plan_file, chunk.first, chunk.last)
-    asking = {
-        one.job.evaluator_id: one.evaluator for one in work if one.job.evaluator_id in needed and not one.quarantined
-    }
-    failed = failed_by(read_canaries(store.dataset(dataset)), asking.values(), ctx, f"{chunk.run}/{chunk.name}")
-    for one in work:
-        one.quarantined = one.quarantined or failed.get(judge_of(one.evaluator, ctx), "")
-    for message in failed.values():
-        log.warning("%s is quarantined. %s", chunk.name, message)
-
-
-def _group_by_model(work: Sequence[_Work], ctx: EvalContext) -> list[list[_Work]]:
-    """Group evaluators by their weights: a device that holds one model at a time loads each once for a chunk."""
-    groups: defaultdict[tuple[str, ...], list[_Work]] = defaultdict(list)
-    for one in work:
-        groups[one.models(ctx)].append(one)
-    return [groups[refs] for refs in sorted(groups)]
-
-
-def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext) -> None:
-    """Score a batch, one evaluator after the other."""
-    _prefetch(work, batch, ctx)
-    for one in work:
-        one.score(batch, ctx)
-
-
-def _judge_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext) -> None:
-    """Score a batch with all evaluators at once, since they only wait for a judge; while the embedder loads, too."""
-    with ThreadPoolExecutor(max(1, len(work)) + 1, thread_name_prefix="leadline-judge") as threads:
-        asked = [threads.submit(one.score, batch, ctx) for one in work]
-        # Chance decides if these are embedded here or by an evaluator that could not wait: so they must be steady.
-        for future in (*asked, threads.submit(_prefetch, work, batch, ctx, steady=True)):
-            future.result()
-
-
-def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext, *, steady: bool = False) -> None:
-    """Embed what all evaluators of the batch need in one pass."""
-    texts: dict[ModelRef, dict[str, None]] = {}
-    for one in work:
-        for ref, wanted in one.texts_to_embed(batch, ctx).items():
-            texts.setdefault(ref, {}).update(wanted)
-    for ref, wanted in texts.items():
-        try:
-            ctx.embed(ref, list(wanted), steady=steady)
-        except Exception as error:  # each evaluator meets it again and answers for its own rows
-            log.warning("Embedding with %s failed: %s", ref, error)
-
-
-class _Work:
-    """One evaluator's share of a chunk, in one trial.
-
-    Attributes:
-        segment: Where complete rows go.
-        scored: How many went there.
-        unscored: How many did not.
-        down: Message of the first row whose judge could not be reached.
-        seconds: Wall time.
-        spans: The stretches of that time.
-        quarantined: Why its judge is not asked.
+    Their judges have changed, or fail rows with known verdicts, which are put to them first.
     """
-
-    def __init__(self, job: EvaluatorJob, trial: int, segment: AtomicParquetWriter) -> None:
-        self.job = job
-        self.evaluator = job.build()
-        self.segment = segment
-        self.scored = 0
-        self.unscored = 0
-        self.down = ""
-        self.seconds = 0.0
-        self.spans: list[TimeSpan] = []
-        self.quarantined = ""
-        self._trial = trial
-        self._needed = (job.evaluator_id, trial)
-        self._results: list[tuple[bytes, StoredScore]] = []
-        self._warned = False
-
-    def models(self, ctx: EvalContext) -> tuple[str, ...]:
-        """Return the weights that the evaluator needs; none if this fails, which scoring will show."""
-        try:
-            return tuple(sorted(map(str, self.evaluator.models(ctx))))
-        except Exception as error:
-            self._warn("which models it needs", error)
-            return ()
-
-    def texts_to_embed(self, batch: Sequence[NeededRow], ctx: EvalContext) -> dict[ModelRef, dict[str, None]]:
-        """Return the texts that the evaluator will embed; none if this fails."""
-        rows = [needed.row for needed in batch if self._needed in needed.keys]
-        try:
-            wanted = self.evaluator.texts_to_embed(rows, ctx) if rows else {}
-            return {ref: dict.fromkeys(texts) for ref, texts in wanted.items()}
-        except Exception as error:
-            self._warn("which texts it will embed", error)
-            return {}
-
-    def score(self, batch: Sequence[NeededRow], ctx: EvalContext) -> None:
-        """Score the rows of a batch that need it, and keep that until it is written."""
-        mine = [needed for needed in batch if self._needed in needed.keys]
-        if not mine:
-            return
-        began = microseconds()
-        if self.quarantined:
-            results = [unscored(self.evaluator, Reason.QUARANTINED, self.quarantined)] * len(mine)
-        else:
-            with logged_as(log_context.evaluator, self.job.evaluator):
-                results = score_rows(self.evaluator, [needed.row for needed in mine], ctx.in_trial(self._trial))
-        stretch = span(self.job.evaluator, "evaluator", began)
-        self.seconds += stretch.seconds
-        if len(self.spans) < MOST_SPANS:
-            self.spans.append(stretch)
-        self._results = [(needed.keys[self._needed], result) for needed, result in zip(mine, results, strict=True)]
-
-    def write(self, failed: AtomicParquetWriter) -> None:
-        """Add the rows of the batch to the segment, and those that are not complete to what the chunk failed at."""
-        complete = [(key, score) for key, score in self._results if score.complete]
-        broken = [(key, score) for key, score in self._results if not score.complete]
-        self._results = []
-        if complete:
-            keys, scores = zip(*complete, strict=True)
-            self.segment.add(segment_rows(self.evaluator.row_metrics, keys, scores, self._trial))
-        if broken:
-            keys, scores = zip(*broken, strict=True)
-            failed.add(unscored_rows(self.job.evaluator_id, keys, scores, self._trial))
-            self.down = self.down or _judge_down(scores)
-        self.scored += len(complete)
-        self.unscored += len(broken)
-
-    def _warn(self, what: str, error: Exception) -> None:
-        if not self._warned:
-            log.warning("%s cannot determine %s: %s: %s", self.job.evaluator, what, type(error).__name__, error)
-        self._warned = True
-
-
-def _judge_down(scores: Sequence[StoredScore]) -> str:
-    """Return the message of the first row whose judge could not be reached, ``""`` if there is none."""
-    for score in scores:
-        for value in score.values.values():
-            if isinstance(value, Unscored) and value.reason is Reason.JUDGE_UNAVAILABLE:
-                return value.message or "It did not answer."
-    return ""
+    judges = {job.evaluator_id: judge_of(job.build(), ctx) for job in jobs}
+    reasons = dict(quarantined_judges(run))
+    dataset = read_canary_dataset(run.plan / JOBS)
+    if dataset:
+        store.has_dataset(dataset)
+        needed = rows.evaluators() - {number for number, judge in judges.items() if judge in reasons}
+        asked = [job.build() for job in jobs if job.evaluator_id in needed]
+        salted = ctx.with_cache_salt(f"{chunk.run}/{chunk.name}")
+        failed = failed_by(read_canaries(store.dataset(dataset)), asked, salted)
+        for message in failed.values():
+            log.warning("%s is quarantined. %s", chunk.name, message)
+        reasons |= failed
+    return {number: reasons[judge] for number, judge in judges.items() if judge in reasons}

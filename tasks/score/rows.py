@@ -1,13 +1,15 @@
-"""Reading the rows of a chunk: only those rows, only the fields that some evaluator of the chunk reads."""
+"""Reading rows to score: only those that are wanted, only the fields that some evaluator reads."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
+from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.data.annotations import Annotations
 from leadline.evaluators.data.row import ContextChunk as ContextChunk
 from leadline.evaluators.data.row import RivalAnswer, Row, RowField
@@ -42,41 +44,82 @@ class NeededRow(NamedTuple):
     keys: dict[tuple[int, int], bytes]
 
 
-def read_chunk(
-    dataset: Path, pairs: Path, first: int, last: int, fields: Sequence[RowField], *, batch: int
-) -> Iterator[list[NeededRow]]:
-    """Yield the rows of a chunk in batches.
+@dataclass(frozen=True, slots=True)
+class PlannedRows:
+    """Rows of a dataset with what of them is to compute: a window of one lane's rows.
 
-    Args:
+    Attributes:
         dataset: Folder of the loaded dataset.
         pairs: Parquet file of what is to compute: ``row_id, evaluator_id, trial, key``.
-        first: First row of the chunk.
-        last: Last row of the chunk.
+        first: First row.
+        last: Last row, inclusive.
+    """
+
+    dataset: Path
+    pairs: Path
+    first: int
+    last: int
+
+    def evaluators(self) -> set[int]:
+        """Return the numbers of the evaluators that have something to compute here."""
+        with connect(threads=1) as connection:
+            found = connection.execute(
+                f"SELECT DISTINCT evaluator_id FROM read_parquet({literal(self.pairs)}) WHERE row_id BETWEEN ? AND ?",
+                [self.first, self.last],
+            ).fetchall()
+        return {evaluator_id for (evaluator_id,) in found}
+
+
+def read_planned(rows: PlannedRows, fields: Sequence[RowField], *, batch: int) -> Iterator[list[NeededRow]]:
+    """Yield planned rows in batches.
+
+    Args:
         fields: The fields to fill in.
         batch: Most rows per batch.
     """
-    columns = dict.fromkeys(_COLUMNS[field] for field in fields)
     statement = sql("rows/chunk").format(
-        columns=", ".join(columns) or "NULL AS nothing",
-        pairs=literal(pairs),
-        joins=_joins(fields, f"BETWEEN {first:d} AND {last:d}"),
+        columns=_columns(fields),
+        pairs=literal(rows.pairs),
+        joins=_joins(fields, f"BETWEEN {rows.first:d} AND {rows.last:d}"),
     )
     with connect(threads=1) as connection:
-        attach_dataset(connection, dataset)
-        reader = connection.sql(statement, params=[first, last, first, last]).to_arrow_reader(batch)
+        attach_dataset(connection, rows.dataset)
+        window = [rows.first, rows.last]
+        reader = connection.sql(statement, params=[*window, *window]).to_arrow_reader(batch)
         for record_batch in reader:
             yield [_needed(line) for line in record_batch.to_pylist()]
 
 
-def read_rows(dataset: Path) -> list[Row]:
-    """Return all rows of a small dataset, with all fields."""
-    columns = ", ".join(dict.fromkeys(_COLUMNS.values()))
+def read_rows(
+    dataset: Path, row_ids: Sequence[int] | None = None, fields: Collection[RowField] = tuple(_COLUMNS)
+) -> list[Row]:
+    """Return rows of a small dataset, in its order.
+
+    Args:
+        dataset: Folder of the loaded dataset.
+        row_ids: Only these; all by default.
+        fields: The fields to fill in.
+    """
+    statement = sql("rows/all").format(columns=_columns(fields), joins=_joins(fields, ">= 0"))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
-        reader = connection.sql(
-            sql("rows/all").format(columns=columns, joins=_joins(_COLUMNS, ">= 0"))
-        ).to_arrow_reader(1_000)
+        reader = connection.sql(statement, params={"rows": row_ids}).to_arrow_reader(1_000)
         return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
+
+
+def reduced(row: Row, fields: Collection[RowField]) -> Row:
+    """Return a row with some of its fields only."""
+    names = {"case", "model", *(field.attribute for field in fields)}
+    return Row(**{name: getattr(row, name) for name in names})
+
+
+def missing_inputs(evaluator: Evaluator, row: Row) -> list[RowField]:
+    """Return the inputs that an evaluator requires and a row lacks."""
+    return [field for field in evaluator.required if getattr(row, field.attribute) in (None, ())]
+
+
+def _columns(fields: Collection[RowField]) -> str:
+    return ", ".join(dict.fromkeys(_COLUMNS[field] for field in fields)) or "NULL AS nothing"
 
 
 def _joins(fields: Collection[RowField], row_ids: str) -> str:
@@ -92,22 +135,6 @@ def _joins(fields: Collection[RowField], row_ids: str) -> str:
     if RowField.RIVAL_ANSWERS in fields:
         joins.append(sql("rows/rivals").format(row_ids=row_ids))
     return "\n".join(joins)
-
-
-def needed_evaluators(pairs: Path, first: int, last: int) -> set[int]:
-    """Return the numbers of the evaluators that have something to compute in a chunk.
-
-    Args:
-        pairs: Parquet file of what is to compute.
-        first: First row of the chunk.
-        last: Last row of the chunk, inclusive.
-    """
-    with connect(threads=1) as connection:
-        found = connection.execute(
-            f"SELECT DISTINCT evaluator_id FROM read_parquet({literal(pairs)}) WHERE row_id BETWEEN ? AND ?",
-            [first, last],
-        ).fetchall()
-    return {evaluator_id for (evaluator_id,) in found}
 
 
 def _needed(line: dict[str, Any]) -> NeededRow:

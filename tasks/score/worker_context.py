@@ -1,4 +1,4 @@
-"""The contexts of a worker process, with the store's embeddings and the ledger behind them."""
+"""The contexts that rows are scored in, with the store's embeddings and the ledger behind them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cachetools import LRUCache, cached
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.tasks.plan.jobs import read_limits
@@ -21,18 +22,37 @@ KEPT: Final = 8
 _lock = Lock()
 
 
+def scoring_context(store: Store, settings: Settings, occasion: str = "", limits: Limits | None = None) -> EvalContext:
+    """Return a new context: embeddings are kept in the store, and judge calls put on record in its ledger.
+
+    Args:
+        occasion: Name under which calls are put on record, such as a run's id, and share a budget; without one there is
+            no ledger.
+        limits: That budget.
+    """
+    from leadline.tasks.ledger.location import open_ledger
+    from leadline.tasks.store.vectors.vectors import ParquetVectors
+
+    ledger = open_ledger(store, occasion, limits) if occasion and settings.judges else None
+    return EvalContext(settings, vectors=ParquetVectors(store), ledger=ledger)
+
+
+def kept_context(store: Store, settings: Settings, occasion: str = "", limits: Limits | None = None) -> EvalContext:
+    """Return the process's one context for this, so that all who ask a judge share its client and its limiter."""
+    with _lock:
+        return _kept_context(store, settings, occasion, limits)
+
+
 def context_for(store: Store, run: Run, settings: Settings, lane: Lane) -> EvalContext:
     """Return the process's context for chunks of a run; only the judge lane's has a ledger, which keeps the budget.
 
-    Evaluators that ask a judge share one client and one limiter per judge, in whichever threads they are. In the other
-    lanes all runs with the same store and settings share a context; each run has a regex budget of its own.
-
-    Args:
-        settings: The run's settings.
-        lane: The lane of the chunk.
+    In the other lanes all runs with the same store and settings share one; each run has a regex budget of its own.
     """
+    occasion = run.id if lane == "judge" else ""
+    limits = read_limits(run.plan / JOBS) if occasion and settings.judges else None
     with _lock:
-        return replace(_context(store, run, settings, lane == "judge"), regex_budget=_regex_budget(store, run))
+        kept = _kept_context(store, settings, occasion, limits)
+        return replace(kept, regex_budget=_regex_budget(store, run))
 
 
 @cached(LRUCache(KEPT), key=lambda store, run: (store.root, run.id))
@@ -40,20 +60,6 @@ def _regex_budget(store: Store, run: Run) -> RegexTimeBudget:
     return RegexTimeBudget()
 
 
-@cached(
-    LRUCache(KEPT),
-    key=lambda store, run, settings, judging: (store.root, settings, run.id if judging else ""),
-)
-def _context(store: Store, run: Run, settings: Settings, judging: bool) -> EvalContext:
-    from leadline.tasks.store.vectors.vectors import ParquetVectors
-
-    vectors = ParquetVectors(store)
-    if not judging or not settings.judges:
-        return EvalContext(settings, vectors=vectors)
-    from leadline.tasks.ledger.location import open_ledger
-
-    return EvalContext(
-        settings,
-        vectors=vectors,
-        ledger=open_ledger(store, run.id, read_limits(run.plan / JOBS)),
-    )
+@cached(LRUCache(KEPT), key=lambda store, settings, occasion, limits: (store.root, settings, occasion, limits))
+def _kept_context(store: Store, settings: Settings, occasion: str, limits: Limits | None) -> EvalContext:
+    return scoring_context(store, settings, occasion, limits)

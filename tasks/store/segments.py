@@ -44,6 +44,21 @@ class StoredScore:
     flags: str | None
     payload: str | None
 
+    @property
+    def failures(self) -> list[Unscored]:
+        """The reasons why metrics could not be measured."""
+        return [value for value in self.values.values() if isinstance(value, Unscored)]
+
+
+def read_evidence(evidence: str | None) -> dict[str, Any]:
+    """Return stored evidence as :meth:`.Evidence.to_json` gave it, empty where there is none."""
+    return dict(orjson.loads(evidence)) if evidence else {}
+
+
+def calls_of(evidence: str | None) -> tuple[str, ...]:
+    """Return the digests of the judge calls that stored evidence names."""
+    return tuple(read_evidence(evidence).get("data", {}).get("calls", ()))
+
 
 def stored(score: RowScore) -> StoredScore:
     """Return a score in its stored form, after checking that it can be stored.

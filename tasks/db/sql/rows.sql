@@ -22,12 +22,13 @@ WHERE rows.row_id BETWEEN ? AND ?
 ORDER BY needed.row_id
 
 -- statement: all
--- All rows of a small dataset with all their fields, in row order.
+-- All rows of a small dataset, or some of them, in row order.
 SELECT cases.case_key, models.model_key, {columns}
 FROM rows
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
 {joins}
+WHERE $rows IS NULL OR list_contains($rows, rows.row_id)
 ORDER BY rows.row_id
 
 -- statement: original

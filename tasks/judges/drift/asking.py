@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import find
-from leadline.evaluators.data.row import Reason, RowScore, Unscored
+from leadline.evaluators.data.row import Reason, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.text import count
@@ -21,14 +20,14 @@ from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, Replies
 from leadline.tasks.judges.drift.epochs import judge_key
-from leadline.tasks.ledger.location import open_ledger, read_ledger
+from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.score.scoring import Ask, score_together
+from leadline.tasks.score.worker_context import scoring_context
+from leadline.tasks.store.segments import StoredScore, calls_of
 from leadline.tasks.store.store import Store
 
 _FAILS: Final = (Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED, Reason.JUDGE_REFUSED)
 """Reasons for which a reply counts as a fail: the judge was there, and its reply holds no verdict."""
-
-_AT_ONCE: Final = 8
-"""Evaluators that ask at once; the judge's limiter decides how many calls are in flight."""
 
 
 class NotChecked(LeadlineError):
@@ -63,24 +62,14 @@ def ask_probes(
         NotChecked: The judge does not answer, refuses at least half of the probes, or may not be asked.
     """
     run = f"{occasion}/epoch {judge.epoch}/{judge_key(judge)[:12]}"
-    asked = replace(settings, judges=(judge,))
-    ctx = EvalContext(asked, ledger=open_ledger(store, run, limits))
-    places: dict[int, list[int]] = {place: [] for place in range(len(metrics))}
-    for number, probe in enumerate(probes):
-        places[probe.metric].append(number)
-    work = [(place, trial) for place in places for trial in range(replies) if places[place]]
-
-    def ask(one: tuple[int, int]) -> list[RowScore]:
-        place, trial = one
-        rows = [probes[number].row for number in places[place]]
-        evaluator = _asking(metrics[place], judge)
-        return evaluator.score(rows, ctx.in_trial(trial).with_cache_salt(occasion))
-
-    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(work))), thread_name_prefix="leadline-probe") as threads:
-        found = list(threads.map(ask, work))
-    scores: list[list[RowScore]] = [[] for _ in probes]
-    for (place, _), lines in zip(work, found, strict=True):
-        for number, score in zip(places[place], lines, strict=True):
+    ctx = scoring_context(store, replace(settings, judges=(judge,)), run, limits).with_cache_salt(occasion)
+    numbers = {place: [n for n, probe in enumerate(probes) if probe.metric == place] for place in range(len(metrics))}
+    work = [(place, trial) for place, mine in numbers.items() if mine for trial in range(replies)]
+    evaluators = {place: _asking(metrics[place], judge) for place, _ in work}
+    asks = [Ask(evaluators[place], [probes[n].row for n in numbers[place]], trial) for place, trial in work]
+    scores: list[list[StoredScore]] = [[] for _ in probes]
+    for (place, _), scored in zip(work, score_together(asks, ctx), strict=True):
+        for number, score in zip(numbers[place], scored.scores, strict=True):
             scores[number].append(score)
     keys = [metrics[probe.metric].metric for probe in probes]
     _check_answered(judge, scores, keys)
@@ -121,7 +110,7 @@ def _asking(metric: ProbedMetric, judge: JudgeConfig) -> Evaluator:
     return replace(metric, params=params).build()
 
 
-def _check_answered(judge: JudgeConfig, scores: Sequence[Sequence[RowScore]], keys: Sequence[str]) -> None:
+def _check_answered(judge: JudgeConfig, scores: Sequence[Sequence[StoredScore]], keys: Sequence[str]) -> None:
     """Refuse replies that say nothing of the judge.
 
     Raises:
@@ -147,14 +136,13 @@ def _check_answered(judge: JudgeConfig, scores: Sequence[Sequence[RowScore]], ke
         )
 
 
-def _value(score: RowScore, key: str) -> float | None:
+def _value(score: StoredScore, key: str) -> float | None:
     value = score.values[key]
-    return float(value) if isinstance(value, bool | int | float) else None
+    return value if isinstance(value, float) else None
 
 
-def _tokens(score: RowScore, told: Mapping[str, Mapping[str, Any]]) -> int:
-    calls: Any = score.evidence.data.get("calls", ())
-    return sum(int(told[call]["output_tokens"] or 0) for call in calls if call in told)
+def _tokens(score: StoredScore, told: Mapping[str, Mapping[str, Any]]) -> int:
+    return sum(int(told[call]["output_tokens"] or 0) for call in calls_of(score.evidence) if call in told)
 
 
 def _named(told: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...]:

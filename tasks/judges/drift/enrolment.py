@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Row, RowField
+from leadline.evaluators.data.row import ContextChunk, Row
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.judges.drift.epochs import judge_files, keep
@@ -211,12 +211,6 @@ def find_enrolment(store: Store, key: str, epoch: int) -> Enrolment | None:
             hint="Enrol the judge anew: leadline judges enrol JUDGE --probes FILE",
             code=ErrorCode.STORE_FAILED,
         ) from error
-
-
-def reduced(row: Row, reads: tuple[RowField, ...]) -> Row:
-    """Return a row with those fields only that an evaluator reads."""
-    names = {*_ALWAYS, *(field.attribute for field in reads)}
-    return Row(**{name: getattr(row, name) for name in names})
 
 
 def _bounds(metric: ProbedMetric) -> dict[str, str | float]:

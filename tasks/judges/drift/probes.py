@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of, reduced
+from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of
 from leadline.tasks.judges.drift.epochs import judge_key
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
 from leadline.tasks.load import LoadedDataset, load_dataset
@@ -25,7 +22,7 @@ from leadline.tasks.plan.jobs import read_jobs
 from leadline.tasks.plan.selection import applicable_to, choose
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.canaries import read_canaries
-from leadline.tasks.score.rows import read_chunk
+from leadline.tasks.score.rows import missing_inputs, read_rows, reduced
 from leadline.tasks.store.store import JOBS, Run, Store
 
 if TYPE_CHECKING:
@@ -75,8 +72,8 @@ def probes_of_run(
     dataset = store.dataset(str(run.read()["dataset"]))
     for place, (metric, judged) in enumerate(zip(metrics, wanted, strict=True)):
         chosen = drawn(judged, metric, _share(number, place, len(metrics)))
-        reads = metric.build().reads
-        probes += [Probe(place, reduced(row, reads)) for row in _read(dataset, judged.rows[chosen].tolist(), metric)]
+        rows = read_rows(dataset, judged.rows[chosen].tolist(), metric.build().reads)
+        probes += [Probe(place, row) for row in rows]
     return metrics, probes
 
 
@@ -108,8 +105,10 @@ def probes_of_file(
     probes = []
     for place, metric in enumerate(metrics):
         share = _share(number, place, len(metrics))
-        rows = _with_inputs(_read(loaded.path, _any_rows(loaded, _SPARE * share), metric), metric)
-        probes += [Probe(place, reduced(row, metric.build().reads)) for row in rows[:share]]
+        evaluator = metric.build()
+        drawn_rows = read_rows(loaded.path, _any_rows(loaded, _SPARE * share), evaluator.reads)
+        rows = [row for row in drawn_rows if not missing_inputs(evaluator, row)]
+        probes += [Probe(place, row) for row in rows[:share]]
     if not probes:
         raise UsageError(
             f"{file} has no row for an evaluator that asks the judge {judge.key!r}.",
@@ -182,30 +181,3 @@ def _any_rows(loaded: LoadedDataset, number: int) -> list[int]:
             "SELECT row_id FROM rows ORDER BY md5('probes-v1' || row_id::VARCHAR), row_id LIMIT ?", [number]
         ).fetchall()
     return [int(row) for (row,) in found]
-
-
-def _with_inputs(rows: Sequence[Row], metric: ProbedMetric) -> list[Row]:
-    required = metric.build().required
-    return [row for row in rows if all(getattr(row, field.attribute) not in (None, ()) for field in required)]
-
-
-def _read(dataset: Path, rows: Sequence[int], metric: ProbedMetric) -> list[Row]:
-    """Return rows of a dataset with what an evaluator reads, in the order of the dataset."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    if not rows:
-        return []
-    table = pa.table(
-        {
-            "row_id": pa.array(rows, pa.int64()),
-            "evaluator_id": pa.array([0] * len(rows), pa.int32()),
-            "trial": pa.array([0] * len(rows), pa.int32()),
-            "key": pa.array([b""] * len(rows), pa.binary()),
-        }
-    )
-    with tempfile.TemporaryDirectory(prefix="leadline-probes-") as folder:
-        pairs = Path(folder) / "pairs.parquet"
-        parquet.write_table(table, pairs)
-        batches = read_chunk(dataset, pairs, min(rows), max(rows), metric.build().reads, batch=1_000)
-        return [needed.row for batch in batches for needed in batch]

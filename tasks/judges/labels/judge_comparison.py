@@ -154,7 +154,7 @@ def compare_judges(
     import numpy as np
 
     first = next(iter(judged.values()))
-    binary, labelled = first.judging.binary, first.labelled
+    binary, labelled = first.judging.metric.is_binary, first.labelled
     labels = labelled.values(binary=binary)
     told = ~np.isnan(labels) & ((labels != TIE) | (not binary))
     values = {name: _values(each) for name, each in judged.items()}
@@ -229,7 +229,7 @@ def _values(judged: JudgedLabels) -> Floats:
     import numpy as np
 
     values = np.array([math.nan if each.value is None else each.value for each in judged.verdicts], dtype=float)
-    if not judged.judging.binary:
+    if not judged.judging.metric.is_binary:
         return values
     passes = judged.judging.metric.passes(values).astype(float)
     passes[np.isnan(values)] = math.nan

@@ -6,17 +6,17 @@ the store's segments: a process that is killed loses nothing that was paid for.
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import RowField, Unscored
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.budget import Limits
@@ -26,31 +26,24 @@ from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db.connection import attach_dataset, connect, literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.ground.files import write_json
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.labelled_rows import LabelledRow, LabelledRows
-from leadline.tasks.ledger.location import open_ledger
-from leadline.tasks.plan.chunks import lane_file
+from leadline.tasks.plan import planner
 from leadline.tasks.plan.cost import estimate, require_prices
-from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs
-from leadline.tasks.plan.planner import plan, segments
+from leadline.tasks.plan.jobs import EvaluatorJob, keep_identity, make_jobs, read_jobs
 from leadline.tasks.plan.selection import choose
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
-from leadline.tasks.score.guard import score_rows
-from leadline.tasks.score.rows import read_chunk
-from leadline.tasks.store.parquet_files import atomic_parquet
+from leadline.tasks.score.planned_rows import BATCH_ROWS, score_planned
+from leadline.tasks.score.rows import PlannedRows
+from leadline.tasks.score.worker_context import scoring_context
 from leadline.tasks.store.scratch import scratch_folder
-from leadline.tasks.store.segments import StoredScore, segment_rows
+from leadline.tasks.store.segments import StoredScore, calls_of
 from leadline.tasks.store.store import JOBS, Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from leadline.evaluators.core.base import Evaluator
-
-BATCH_ROWS = 250
-"""Rows that a judge is asked about at a time; each batch is in the store before the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +61,6 @@ class Judging:
     settings: Settings
     job: EvaluatorJob
     metric: JudgedMetric
-
-    @property
-    def binary(self) -> bool:
-        """True if rows pass or fail by the metric; otherwise they have numbers."""
-        return self.metric.is_share or self.metric.threshold is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +110,7 @@ class JudgedLabels:
     @property
     def problems(self) -> dict[str, int]:
         """The number of rows without a value by the reason."""
-        found: defaultdict[str, int] = defaultdict(int)
-        for verdict in self.verdicts:
-            if verdict.value is None:
-                found[verdict.problem] += 1
-        return dict(found)
+        return dict(Counter(verdict.problem for verdict in self.verdicts if verdict.value is None))
 
     def judged_rows(self) -> JudgedRows:
         """Return the rows with a value in the form in which the rows of a run are held against labels."""
@@ -207,24 +191,18 @@ def judging_by(
 
 
 def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> Need:
-    """Return what judging labelled rows still takes.
-
-    Args:
-        judging: The judge with its evaluator.
-    """
-    known, missing, calls, usd = 0, 0, 0, 0.0
-    unknown = False
+    """Return what judging labelled rows still takes."""
+    known = missing = calls = 0
+    prices: list[float | None] = []
     for dataset, rows in _by_dataset(labelled).items():
-        with _planned(store, dataset, rows, judging.job) as connection:
-            ((lacking,),) = connection.execute("SELECT count(*) FROM to_compute").fetchall()
-            ((distinct,),) = connection.execute("SELECT count(*) FROM wanted").fetchall()
-            estimated = estimate(connection, judging.job, judging.settings)
-        known, missing = known + distinct - lacking, missing + lacking
-        if estimated is not None and lacking:
-            calls += estimated.calls
-            unknown = unknown or estimated.cost_usd is None
-            usd += estimated.cost_usd or 0.0
-    return Need(known, missing, calls, None if unknown else usd)
+        with _planned(store, dataset, rows, judging.job) as (connection, need):
+            known, missing = known + need.reused, missing + need.to_compute
+            estimated = estimate(connection, judging.job, judging.settings) if need.to_compute else None
+            if estimated is not None:
+                calls += estimated.calls
+                prices.append(estimated.cost_usd)
+    told = [price for price in prices if price is not None]
+    return Need(known, missing, calls, sum(told) if len(told) == len(prices) else None)
 
 
 def new_occasion() -> str:
@@ -252,17 +230,13 @@ def judge_labelled_rows(
     """
     limits, occasion = limits or Limits(), occasion or new_occasion()
     require_prices([judging.evaluator], judging.settings, limits)
-    ctx = EvalContext(judging.settings, vectors=ParquetVectors(store), ledger=open_ledger(store, occasion, limits))
-    identity = store.scores(judging.job.evaluator, judging.job.config) / "config.json"
-    if not identity.exists():
-        write_json(identity, judging.job.identity)
-        store.push([identity])
+    ctx = scoring_context(store, judging.settings, occasion, limits)
+    keep_identity(store, judging.job)
     found: dict[tuple[str, int], RowVerdict] = {}
     for number, (dataset, rows) in enumerate(_by_dataset(labelled).items()):
-        with _planned(store, dataset, rows, judging.job) as connection:
-            failed = _score(store, dataset, judging, ctx, connection, f"{occasion}-{number:03d}")
-            for row, verdict in _verdicts(store, judging, connection, failed):
-                found[dataset, row] = verdict
+        with _planned(store, dataset, rows, judging.job) as (connection, _):
+            failed = _score(store, dataset, judging.job, ctx, connection, f"{occasion}-{number:03d}")
+            found |= {(dataset, row): told for row, told in _verdicts(store, judging, connection, failed)}
     return JudgedLabels(judging, labelled, tuple(found[row.dataset, row.row_id] for row in labelled.rows))
 
 
@@ -274,72 +248,52 @@ def _by_dataset(labelled: LabelledRows) -> dict[str, list[LabelledRow]]:
 
 
 @contextmanager
-def _planned(store: Store, dataset: str, rows: list[LabelledRow], job: EvaluatorJob) -> Iterator[DuckDBPyConnection]:
+def _planned(
+    store: Store, dataset: str, rows: Sequence[LabelledRow], job: EvaluatorJob
+) -> Iterator[tuple[DuckDBPyConnection, planner.Need]]:
     """Open a database in memory in which judging some rows of a dataset is planned."""
     store.use_dataset(dataset)
     with connect(threads=1) as connection:
         attach_dataset(connection, store.dataset(dataset))
-        plan(connection, store, [job], rows=[row.row_id for row in rows])
-        yield connection
+        [need] = planner.plan(connection, store, [job], rows=[row.row_id for row in rows])
+        yield connection, need
 
 
 def _score(
-    store: Store, dataset: str, judging: Judging, ctx: EvalContext, connection: DuckDBPyConnection, name: str
+    store: Store, dataset: str, job: EvaluatorJob, ctx: EvalContext, connection: DuckDBPyConnection, name: str
 ) -> dict[bytes, str]:
-    """Score what the store lacks, each batch in a segment of its own; returns why keys have no score."""
-    connection.execute(sql("plan/lane").format(only=""), [[judging.job.evaluator_id]])
-    ((rows, first, last),) = connection.execute("SELECT count(*), min(row_id), max(row_id) FROM lane").fetchall()
+    """Score what the store lacks, so many rows at a time in a segment; return why keys have no score."""
     failed: dict[bytes, str] = {}
-    if not rows:
-        return failed
-    lane = judging.job.lane
-    fields = [field for field in RowField if field in judging.job.reads]
+
+    def keep_problems(_: int, keys: Sequence[bytes], scores: Sequence[StoredScore], __: int) -> None:
+        for key, score in zip(keys, scores, strict=True):
+            why = score.failures[0]
+            failed[key] = f"{why.reason}: {why.message}"
+
+    connection.execute(sql("plan/lane").format(only=""), [[job.evaluator_id]])
+    windows = connection.execute(sql("plan/windows").format(size=BATCH_ROWS[job.lane])).fetchall()
     with scratch_folder(store, "labels") as folder:
-        pairs = folder / f"{lane_file(lane)}.parquet"
+        pairs = folder / "pairs.parquet"
         connection.execute(sql("plan/write_lane").format(file=literal(pairs)))
-        batches = read_chunk(store.dataset(dataset), pairs, first, last, fields, batch=BATCH_ROWS)
-        for number, batch in enumerate(batches):
-            scores = score_rows(judging.evaluator, [needed.row for needed in batch], ctx)
-            ctx.forget()
-            keyed = [(next(iter(needed.keys.values())), score) for needed, score in zip(batch, scores, strict=True)]
-            complete = [(key, score) for key, score in keyed if score.complete]
-            failed |= {key: _problem(score) for key, score in keyed if not score.complete}
-            if not complete:
-                continue
-            keys, scored = zip(*complete, strict=True)
-            path = store.scores(judging.job.evaluator, judging.job.config) / f"{name}-{lane}-{number:04d}.parquet"
-            with atomic_parquet(path) as segment:
-                segment.add(segment_rows(judging.evaluator.row_metrics, keys, scored, 0))
-            store.push([path])
+        for number, first, last, *_ in windows:
+            rows = PlannedRows(store.dataset(dataset), pairs, first, last)
+            scored = score_planned(store, rows, [job], ctx, f"{name}-{job.lane}-{number:04d}", keep_problems)
+            store.push(one.segment.path for one in scored if one.segment.rows)
     return failed
-
-
-def _problem(score: StoredScore) -> str:
-    """Return why a row has no score."""
-    reasons = [value for value in score.values.values() if isinstance(value, Unscored)]
-    return f"{reasons[0].reason.value}: {reasons[0].message}" if reasons else "no score"
 
 
 def _verdicts(
     store: Store, judging: Judging, connection: DuckDBPyConnection, failed: Mapping[bytes, str]
 ) -> Iterator[tuple[int, RowVerdict]]:
     """Yield the rows that were planned with what the store has of them now."""
-    files = segments(store.scores(judging.job.evaluator, judging.job.config))
-    held: dict[bytes, tuple[float | None, str | None, str | None]] = {}
-    if files:
-        statement = sql("labels/verdicts").format(metric=judging.metric.metric, segments=files)
-        held = {
-            line["key"]: (line["value"], line["evidence"], line["unscorable"])
-            for line in records(connection, statement)
-        }
+    files = planner.segments(store.scores(judging.job.evaluator, judging.job.config))
+    statement = sql("labels/verdicts").format(metric=judging.metric.metric, segments=files)
+    held = {line["key"]: line for line in records(connection, statement)} if files else {}
     for row_id, state, key in connection.execute(sql("labels/planned_rows")).fetchall():
-        value, evidence, unscorable = held.get(key, (None, None, None))
-        calls = tuple(json.loads(evidence).get("data", {}).get("calls", ())) if evidence else ()
-        if value is not None:
-            yield row_id, RowVerdict(value, "", calls)
-        elif state != "score":
-            yield row_id, RowVerdict(None, state.replace("_", " "))
-        elif unscorable:
-            yield row_id, RowVerdict(None, next(iter(json.loads(unscorable).values())), calls)
-        else:
-            yield row_id, RowVerdict(None, failed.get(key, "not applicable"), calls)
+        line = held.get(key, {})
+        problem = ""
+        if line.get("value") is None:
+            problem = failed.get(key, "not applicable") if state == "score" else state.replace("_", " ")
+            if state == "score" and line.get("unscorable"):
+                problem = next(iter(orjson.loads(line["unscorable"]).values()))
+        yield row_id, RowVerdict(line.get("value"), problem, calls_of(line.get("evidence")))

@@ -115,7 +115,7 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
     first = next(iter(judged.values()))
     metric, labelled = first.judging.metric, first.labelled
     names = [member.key for member in jury.members]
-    binary = first.judging.binary
+    binary = first.judging.metric.is_binary
     if not metric.is_share and not math.isfinite(metric.high - metric.low):
         raise UsageError(
             f"The values of {labelled.question} have no bounds, so that errors have no scale and teach no weights.",

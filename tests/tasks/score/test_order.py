@@ -14,7 +14,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.evaluators.ground.refs import ModelRef
-from leadline.tasks.score.chunk import BATCH_ROWS, score_chunk
+from leadline.tasks.score.chunk import score_chunk
+from leadline.tasks.score.planned_rows import BATCH_ROWS
 from leadline.tasks.store.store import Store
 from tests.support.stores.scoring import planned, registered
 
