@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 from leadline.evaluators.classification._items import Items
 from leadline.evaluators.classification._label_confusion import ratio, sums
 from leadline.evaluators.classification._roc_curves import areas
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Table = npt.NDArray[np.float64]
@@ -42,8 +43,6 @@ def label_sums(items: Items, weights: Table) -> LabelSums:
     Args:
         weights: Weightings of the items, shape ``(b, n)``.
     """
-    import numpy as np
-
     of_pair = weights[:, items.pair_item]
     size = len(items.labels)
     right = np.where(items.right, items.best, -1)
@@ -57,8 +56,6 @@ def label_areas(items: Items, labels: Sequence[int], found: Table) -> Table:
         labels: The labels that were predicted.
         found: Their areas, NaN where they are not defined.
     """
-    import numpy as np
-
     out = np.full((len(found), len(items.labels)), np.nan)
     if labels:
         out[:, labels] = np.where(np.isnan(found), 1.0, found)
@@ -73,8 +70,6 @@ def by_key(items: Items, weights: Table, roc: Table, average: Literal["macro", "
         roc: ROC AUC of each label, shape ``(b, labels)``.
         average: Average over the labels of a key.
     """
-    import numpy as np
-
     of_pair = weights[:, items.pair_item]
     keys = len(items.keys)
     total = sums(of_pair, items.pair_key, keys)
@@ -98,8 +93,6 @@ def overall(
         average: Average over the labels of a key.
         compat: Whether ROC curves are Valor's.
     """
-    import numpy as np
-
     roc = label_areas(items, *areas(items, weights, compat=compat))
     values = by_key(items, weights, roc, average)._asdict()
     out = {}
@@ -125,7 +118,5 @@ def _average(
 
 def _mean(roc: Table) -> Table:
     """Return the mean ROC AUC over the labels that were predicted, 0 if there are none."""
-    import numpy as np
-
     known = ~np.isnan(roc)
     return ratio(np.where(known, roc, 0.0).sum(axis=1), known.sum(axis=1).astype(np.float64))

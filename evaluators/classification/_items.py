@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
+
 from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _BETWEEN: Final = "\x1f"
@@ -86,8 +87,6 @@ def items_of(payloads: Sequence[Json], score_threshold: float) -> Items:
         payloads: Payloads, see :func:`payload_of`.
         score_threshold: Score below which the best label of a pair counts as no prediction.
     """
-    import numpy as np
-
     given = cast("Sequence[dict[str, Any]]", payloads)
     names = sorted({*chain.from_iterable(p["expected"] for p in given), *_distinct(given)})
     number = {name: index for index, name in enumerate(names)}
@@ -148,8 +147,6 @@ def _flat(
     payloads: Sequence[dict[str, Any]], member: str, number: dict[str, int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return item and label of everything in a member's lists."""
-    import numpy as np
-
     sizes = np.fromiter((len(payload[member]) for payload in payloads), np.int64, count=len(payloads))
     found = chain.from_iterable(payload[member] for payload in payloads)
     labels = np.fromiter(map(number.__getitem__, found), np.int64, count=int(sizes.sum()))
@@ -165,8 +162,6 @@ def _are_expected(
     n_labels: int,
 ) -> npt.NDArray[np.bool_]:
     """Return for each predicted label whether it is expected; one expected label per pair needs no search."""
-    import numpy as np
-
     if len(gt_pair) == len(first_gt):
         return np.asarray(first_gt[pairs] == labels)
     known = np.sort(gt_pair * n_labels + gt_label)
@@ -183,8 +178,6 @@ def _best(
     threshold: float,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Return for each pair the label that scores highest, its score, and where it stands among the predictions."""
-    import numpy as np
-
     best = np.full(n_pairs, -1, dtype=np.int64)
     best_score = np.full(n_pairs, -1.0)
     best_at = np.zeros(n_pairs, dtype=np.int64)

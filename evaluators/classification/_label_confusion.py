@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
+import numpy as np
+
 from leadline.evaluators.core.base import RESAMPLES
 from leadline.evaluators.data.details import MOST_CONFUSED, MOST_LABELS, Confusion, Details, LabelValues
 from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 OTHER: Final = "(other)"
@@ -62,8 +63,6 @@ def precision_recall_f1(
     Returns:
         For each of ``precision``, ``recall`` and ``f1`` an array of shape ``(b,)``.
     """
-    import numpy as np
-
     found, right, wanted = _tallies(_pairs(payloads), weights, _labels(payloads, averaged))
     if averaged.average == "micro":
         found, right, wanted = (each.sum(axis=1, keepdims=True) for each in (found, right, wanted))
@@ -95,8 +94,6 @@ def intervals(
         averaged: The average over the labels.
         size: How many independent rows they are worth.
     """
-    import numpy as np
-
     pairs = _pairs(payloads)
     labels = sorted({label for pair in pairs for label in pair if label is not None} | set(averaged.labels))
     if len(labels) > MOST_CONFUSED or not weights.sum():
@@ -144,8 +141,6 @@ def details(payloads: Sequence[Json], weights: npt.NDArray[np.float64], averaged
 
 def _label_values(payloads: Sequence[Json], weights: npt.NDArray[np.float64], averaged: Averaged) -> list[LabelValues]:
     """Return the averages, then the values of each label; those that are expected most come first."""
-    import numpy as np
-
     once = weights[np.newaxis, :]
     labels = _labels(payloads, averaged._replace(average="macro"))
     found, right, wanted = _tallies(_pairs(payloads), once, labels)
@@ -219,8 +214,6 @@ def _tallies(
     pairs: Sequence[tuple[str, str | None]], weights: npt.NDArray[np.float64], labels: Sequence[str]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return three arrays of shape ``(b, labels)``: how often each is answered, answered rightly, and expected."""
-    import numpy as np
-
     number: dict[str | None, int] = {label: index for index, label in enumerate(labels)}
     expected = np.array([number.get(pair[0], -1) for pair in pairs], dtype=np.int64)
     actual = np.array([number.get(pair[1], -1) for pair in pairs], dtype=np.int64)
@@ -250,8 +243,6 @@ def sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: i
         index: Label of each of the ``n``; -1 counts nowhere.
         size: Number of labels.
     """
-    import numpy as np
-
     out = np.zeros((len(weights), size))
     order = np.argsort(index, kind="stable")
     order = order[index[order] >= 0]
@@ -269,6 +260,4 @@ def ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> npt
         above: Numerators.
         below: Denominators, of the same shape.
     """
-    import numpy as np
-
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+
 from leadline.evaluators.classification import _averages
 from leadline.evaluators.classification._items import Items
 from leadline.evaluators.classification._roc_curves import Weighted, area, rankings, roc_points
@@ -25,7 +27,6 @@ from leadline.evaluators.data.details import (
 from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -56,8 +57,6 @@ def details(
         compat: Whether ROC curves are Valor's.
         most: Most items that are named for each kind of observation.
     """
-    import numpy as np
-
     levels = reached(items)
     counts = count(items, levels, weights)
     sums = _averages.label_sums(items, weights[np.newaxis, :])
@@ -91,8 +90,6 @@ def _label_values(
     order: Sequence[int],
 ) -> list[LabelValues]:
     """Return the values of the keys, then of the labels in order."""
-    import numpy as np
-
     n_of_key = np.zeros(len(items.keys))
     found, right, wanted = (table[0] for table in sums)
     np.add.at(n_of_key, items.key_of[items.key_of >= 0], wanted[items.key_of >= 0])
@@ -165,8 +162,6 @@ def _series(label: str, x: Sequence[float], y: Sequence[float]) -> Series:
 
 def _thinned(label: str, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Series:
     """Return a curve through at most :data:`MOST_POINTS` of its points, spread along its length."""
-    import numpy as np
-
     if len(x) > MOST_POINTS:
         length = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))))
         at = np.unique(np.searchsorted(length, np.linspace(0, length[-1], MOST_POINTS)))
@@ -176,8 +171,6 @@ def _thinned(label: str, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64])
 
 def _confusion(items: Items, weights: npt.NDArray[np.float64], key: int) -> Confusion:
     """Return the confusion matrix of a key; rare labels are put together, missing predictions stand last."""
-    import numpy as np
-
     mine = items.pair_key == key
     expected, best, of_pair = items.matched[mine], items.best[mine], weights[items.pair_item[mine]]
     size = len(items.labels)
@@ -204,8 +197,6 @@ def _confusion(items: Items, weights: npt.NDArray[np.float64], key: int) -> Conf
 
 def _examples(items: Items, cases: Sequence[str], most: int) -> list[Example]:
     """Return wrong answers, the surest first, up to ``most`` of each expected label and kind."""
-    import numpy as np
-
     wrong = np.flatnonzero(~items.right)
     wrong = wrong[np.argsort(-items.best_score[wrong], kind="stable")]
     taken: dict[tuple[int, bool], int] = {}
@@ -234,8 +225,6 @@ def _examples(items: Items, cases: Sequence[str], most: int) -> list[Example]:
 
 
 def _best_of(items: Items, pair: int) -> list[tuple[int, float]]:
-    import numpy as np
-
     low, high = np.searchsorted(items.pd_pair, [pair, pair + 1])
     order = low + np.argsort(-items.pd_score[low:high], kind="stable")[:_BEST_SHOWN]
     return [(int(items.pd_label[at]), float(items.pd_score[at])) for at in order]

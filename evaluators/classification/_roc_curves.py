@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.classification._items import Items
 from leadline.evaluators.classification._label_confusion import sums
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -39,8 +40,6 @@ class LabelRanking:
 
 def rankings(items: Items) -> Iterator[LabelRanking]:
     """Yield the ranking of every label that was predicted."""
-    import numpy as np
-
     # Numbers of 16 bits are sorted by radix, which takes a fraction of the time.
     small = items.pd_label.astype(np.uint16) if len(items.labels) < 2**16 else items.pd_label
     order = np.argsort(small, kind="stable")
@@ -85,8 +84,6 @@ class Weighted:
         Args:
             weights: Weightings, shape ``(b, n)``.
         """
-        import numpy as np
-
         return cls(
             np.ascontiguousarray(weights.T), sums(weights[:, items.pair_item], items.pair_key, len(items.keys)).T
         )
@@ -106,8 +103,6 @@ def roc_points(
         compat: As Valor does: only the predictions that were made count, and the curve begins at the first point
             instead of the origin, which loses the area under a tie at the top.
     """
-    import numpy as np
-
     chosen = weights.by_item[ranking.item]
     everything = np.cumsum(chosen, axis=0)[ranking.ends]
     chosen *= ranking.right[:, np.newaxis]
@@ -130,8 +125,6 @@ def area(false: npt.NDArray[np.float64], true: npt.NDArray[np.float64]) -> npt.N
         false: False positives at each point, shape ``(b, points)``.
         true: True positives, likewise.
     """
-    import numpy as np
-
     all_of_it = false[:, -1] * true[:, -1]
     under = (np.diff(false, axis=1) * (true[:, 1:] + true[:, :-1])).sum(axis=1) / 2
     out = np.full(len(false), np.nan)
@@ -148,8 +141,6 @@ def areas(
         weights: Weightings of the items, shape ``(b, n)``.
         compat: Whether the curves are Valor's.
     """
-    import numpy as np
-
     labels, out = [], []
     weighted = Weighted.of(items, weights)
     for ranking in rankings(items):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.classification._items import Items
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 THRESHOLDS: Final = tuple(step / 100 for step in range(5, 100, 5))
@@ -46,8 +47,6 @@ class Reached:
 
 def reached(items: Items) -> Reached:
     """Return the levels of all scores."""
-    import numpy as np
-
     predicted = np.searchsorted(np.array(THRESHOLDS), items.pd_score, side="right")
     n_labels = max(1, len(items.labels))
     hits = np.flatnonzero(items.pd_right)
@@ -73,8 +72,6 @@ def count(items: Items, levels: Reached, weights: npt.NDArray[np.float64]) -> Co
         levels: Their scores.
         weights: Array of shape ``(n,)``: how often each item counts.
     """
-    import numpy as np
-
     of_pair = weights[items.pair_item]
     of_prediction = of_pair[items.pd_pair]
     n_labels = len(items.labels)
@@ -94,8 +91,6 @@ def _from_above(
     labels: npt.NDArray[np.int64], levels: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], n_labels: int
 ) -> npt.NDArray[np.float64]:
     """Return the sum of the weights of each label whose level is above each threshold's number."""
-    import numpy as np
-
     width = len(THRESHOLDS) + 1
     table = np.bincount(labels * width + levels, weights, minlength=n_labels * width).reshape(n_labels, width)
     from_above: npt.NDArray[np.float64] = np.cumsum(table[:, ::-1].astype(np.float64), axis=1)[:, ::-1][:, 1:]
@@ -111,8 +106,6 @@ def examples(items: Items, levels: Reached, label: int, most: int) -> list[dict[
         levels: Their scores.
         most: Most items of each kind.
     """
-    import numpy as np
-
     predicted = np.flatnonzero(items.pd_label == label)
     pairs, level = items.pd_pair[predicted], levels.predicted[predicted]
     hit = items.pd_right[predicted]
@@ -139,7 +132,5 @@ def examples(items: Items, levels: Reached, label: int, most: int) -> list[dict[
 
 def _first(mask: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.int64]:
     """Return the places of the first ones; a mask of true negatives is mostly ones, so that its beginning is enough."""
-    import numpy as np
-
     found = np.flatnonzero(mask[: 64 * most])
     return found[:most] if len(found) >= most else np.flatnonzero(mask)[:most]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
+import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
@@ -107,8 +108,6 @@ class Toxicity(ModelEvaluator[str, Classified]):
         """Score one row."""
         if not results:
             return self.unscorable("The answer has no sentence.")
-        import numpy as np
-
         sentences = ctx.sentences(row.actual_answer or "")
         outputs = self._outputs(results[0].labels, ctx)
         # Of shape (sentences, outputs); the larger the logit, the larger the probability.

@@ -6,13 +6,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+import numpy as np
+
 from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.details import Details
 from leadline.evaluators.data.row import Json, Reason, Row, RowScore, clip
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _VARYING: Final = -1
@@ -55,8 +56,6 @@ class SacrebleuEvaluator(RowEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Count one row, and score its counts."""
-        import numpy as np
-
         problem = self.too_long(row)
         if problem:
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, problem)
@@ -68,8 +67,6 @@ class SacrebleuEvaluator(RowEvaluator):
 
     def prepare(self, payloads: Sequence[Json]) -> Counted:
         """Return the counts of all rows."""
-        import numpy as np
-
         lines = np.array(cast("Sequence[Sequence[float]]", payloads), dtype=np.float64)
         references = {int(number) for number in lines[:, 0]}
         return Counted(lines[:, 1:], references.pop() if len(references) == 1 else _VARYING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
@@ -15,7 +16,6 @@ from leadline.evaluators.data.row import RowField
 from leadline.evaluators.generation._sacrebleu import SacrebleuEvaluator
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -86,8 +86,6 @@ class Chrf(SacrebleuEvaluator):
 
     def values(self, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the F-measure of sums of counts: of the answers', the expected answers' and the shared runs."""
-        import numpy as np
-
         ours, theirs, shared = counts[:, 0::3], counts[:, 1::3], counts[:, 2::3]
         compared = (ours > 0) & (theirs > 0)
         lengths = np.maximum(compared.sum(axis=1), 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
@@ -36,7 +37,6 @@ from leadline.evaluators.text.alignment import Aligned, Edit, align
 from leadline.evaluators.text.procedure_steps import MOST_STEPS, Procedure, Step, joined, procedures
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.core.context import EvalContext
@@ -339,8 +339,6 @@ def _closest(row: Row, steps: Steps, vectors: Vectors) -> Procedure | None:
 
 
 def _similarity(context: Sequence[Step], answer: Sequence[Step], vectors: Vectors) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     if not context or not answer:
         return np.zeros((len(context), len(answer)))
     product = vectors.of(step.text for step in context) @ vectors.of(step.text for step in answer).T

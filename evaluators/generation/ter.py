@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
@@ -15,7 +16,6 @@ from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.generation._sacrebleu import SacrebleuEvaluator
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 MOST_WORDS: Final = 300
@@ -105,8 +105,6 @@ class Ter(SacrebleuEvaluator):
 
     def values(self, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the rates of sums of edits and words."""
-        import numpy as np
-
         edits, words = counts[:, 0], counts[:, 1]
         without = np.where(edits > 0, 100.0, 0.0)
         return np.divide(100 * edits, words, out=without, where=words > 0)

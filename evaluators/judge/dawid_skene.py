@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -87,8 +88,6 @@ def fit(votes: Floats, labels: Floats, stands_for: Floats | None = None) -> Fit:
         labels: 1 for good and 0 for bad, not a number where there is no label.
         stands_for: How many rows each answer stands for, with a mean of about 1; all alike when left out.
     """
-    import numpy as np
-
     weights = np.ones(len(labels)) if stands_for is None else stands_for
 
     known = ~np.isnan(labels)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.models import weight_files
@@ -14,7 +16,6 @@ from leadline.evaluators.models.runtime import dtype_for, libraries_missing
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import torch
 
@@ -271,7 +272,6 @@ def padded(
         device: Where the tensors go, such as ``cpu`` or ``cuda``.
         left: Fill up on the left.
     """
-    import numpy as np
     import torch
 
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
@@ -347,8 +347,6 @@ def by_length(
     Raises:
         OutOfMemory: An item does not fit even alone.
     """
-    import numpy as np
-
     from leadline.evaluators.models.runtime import in_batches
 
     if not loads:
@@ -370,8 +368,6 @@ def finite(values: npt.NDArray[np.float64], ref: ModelRef) -> npt.NDArray[np.flo
     Raises:
         LeadlineError: One is NaN or infinite.
     """
-    import numpy as np
-
     if not np.isfinite(values).all():
         raise LeadlineError(
             f"{ref} gave a score that is not a number.",

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.checkpoints import (
     WindowReader,
@@ -29,7 +31,6 @@ from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import torch
 
@@ -62,16 +63,12 @@ class Classified:
     @property
     def softmax(self) -> npt.NDArray[np.float64]:
         """Probability of each label among all, of shape ``(windows, labels)``: exactly one is right."""
-        import numpy as np
-
         shares = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def sigmoid(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return probabilities of the same shape, each of its own logit alone."""
-    import numpy as np
-
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))  # overflows nowhere
 
 

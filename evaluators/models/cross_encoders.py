@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.ground.refs import ModelRef
@@ -27,7 +29,6 @@ from leadline.evaluators.models.weights import content_of, locate
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from sentence_transformers import CrossEncoder
 
@@ -68,8 +69,6 @@ def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings)
         ModelUnavailable: The weights are not here or cannot be loaded as a similarity model.
         OutOfMemory: A pair does not fit into memory even alone.
     """
-    import numpy as np
-
     if not pairs:
         return ComparedPair(np.zeros(0, dtype=np.float32), [])
     distinct = sorted(set(pairs))

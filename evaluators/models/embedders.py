@@ -26,6 +26,8 @@ from functools import lru_cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.refs import ModelRef
@@ -47,7 +49,6 @@ from leadline.evaluators.models.weights import content_of, identity, identity_di
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from sentence_transformers import SentenceTransformer
 
@@ -105,8 +106,6 @@ def embed(
         ModelUnavailable: A vector has to be computed and the weights are not here or cannot be loaded.
         OutOfMemory: A text does not fit into memory even alone.
     """
-    import numpy as np
-
     if not texts:
         return np.zeros((0, 0), dtype=np.float32)
     model = identity_digest(identity(ref, settings))
@@ -188,8 +187,6 @@ class Embedder:
         Args:
             steady: Whether a vector must not depend, in its last digits, on the texts that it is computed with.
         """
-        import numpy as np
-
         split = self.windows(texts)
         vectors = self._encode([piece for windows in split for piece, _ in windows], steady=steady)
         if len(vectors) == len(texts):
@@ -254,8 +251,6 @@ class Embedder:
         Every row is padded, so that no batch does without an attention mask; where pieces are as long as the model
         reads, one row of each batch is filling instead.
         """
-        import numpy as np
-
         lengths = [self._padded(count) for count in self._token_counts(pieces)]
         order = sorted(range(len(pieces)), key=lambda place: -lengths[place])
         out = np.empty((len(pieces), self.width), dtype=np.float32)
@@ -270,8 +265,6 @@ class Embedder:
         return length if self._longest is None else min(length, self._longest)
 
     def _forward(self, batch: Sequence[str], length: int | None = None) -> npt.NDArray[np.float32]:
-        import numpy as np
-
         options: dict[str, Any] = {"batch_size": len(batch), "show_progress_bar": False, "convert_to_tensor": True}
         if length is not None:
             options["processing_kwargs"] = {"text": {"padding": "max_length", "max_length": length}}
@@ -334,8 +327,6 @@ def _keep(
     digests: Sequence[bytes],
     found: Mapping[bytes, npt.NDArray[np.float32]],
 ) -> None:
-    import numpy as np
-
     if vectors is None or not digests:
         return
     try:
@@ -394,7 +385,5 @@ def _pieces(text: str, count: int) -> list[str]:
 
 
 def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    import numpy as np
-
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import ModelUnavailable
 from leadline.evaluators.ground.refs import ModelRef
@@ -32,7 +34,6 @@ from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import torch
 
@@ -64,8 +65,6 @@ def infer(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings
         ModelUnavailable: The weights are not here or are not those of a classifier of this kind.
         OutOfMemory: A pair does not fit into memory even alone.
     """
-    import numpy as np
-
     if not pairs:
         return np.zeros((0, 3))
     place = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
@@ -110,8 +109,6 @@ class PairClassifier:
 
     def infer(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         """Return the probabilities of distinct pairs; see :func:`infer`."""
-        import numpy as np
-
         inputs = encode_pairs(self._tokenizer, pairs, self.limit)
         logits = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _BLOCK: Final = 4_000_000
@@ -35,8 +36,6 @@ def best_matches(sentences: npt.NDArray[np.float32], candidates: npt.NDArray[np.
         sentences: Vectors of shape ``(n, d)``.
         candidates: Vectors of shape ``(m, d)``.
     """
-    import numpy as np
-
     values = np.zeros(len(sentences))
     places = np.full(len(sentences), -1, dtype=np.int64)
     if len(candidates):

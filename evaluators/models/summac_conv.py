@@ -20,6 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import ModelUnavailable
 from leadline.evaluators.ground.refs import ModelRef
@@ -29,7 +31,6 @@ from leadline.evaluators.models.runtime import model_settings
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.settings.settings import Settings
@@ -76,8 +77,6 @@ class SummaCConv:
         Args:
             entailment: Probability that each of the document's sentences entails it, of shape ``(sentences,)``.
         """
-        import numpy as np
-
         best = int(entailment.argmax())
         start, end = next(part for part in windows(len(entailment), DOCUMENT) if part[0] <= best < part[1])
         counts, _ = np.histogram(entailment[start:end], bins=np.array(BINS))
@@ -91,8 +90,6 @@ class SummaCConv:
         Args:
             entailment: Probabilities of shape ``(document sentences, summary sentences)``, at least one of each.
         """
-        import numpy as np
-
         mean = sum(self.sentence(column) for column in entailment.T) / entailment.shape[1]
         logits = self.last_weight.sum(axis=1) * mean + self.last_bias
         return float(1.0 / (1.0 + np.exp(np.clip(logits[0] - logits[1], -700.0, 700.0))))
@@ -145,8 +142,6 @@ def _tensors(ref: ModelRef, folder: Path) -> Mapping[str, npt.NDArray[np.float64
 
 def _from_archive(path: Path) -> dict[str, npt.NDArray[np.float64]]:
     """Return the tensors of an archive by their sizes; its checksums are verified."""
-    import numpy as np
-
     names = {_FLOAT * int(np.prod(shape)): name for name, shape in _SHAPES.items()}
     out = {}
     with zipfile.ZipFile(path) as archive:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import ModelUnavailable
 
@@ -58,7 +60,6 @@ def load_into(model: torch.nn.Module, path: Path) -> None:
 
 def _take(name: str, item: Any, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:
     import h5py
-    import numpy as np
     import torch
 
     if not isinstance(item, h5py.Dataset):

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import ModelUnavailable
 from leadline.evaluators.ground.refs import ModelRef
@@ -31,7 +33,6 @@ from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import torch
 
@@ -115,7 +116,6 @@ class TokenClassifier(WindowReader):
 
     def _forward(self, batch: Sequence[Sequence[int]], width: int) -> npt.NDArray[np.float64]:
         """Return the likeliest label and its probability for each token, of shape ``(texts, width, 2)``."""
-        import numpy as np
         import torch
 
         ids, mask = padded(batch, self._tokenizer.pad_token_id or 0, self.device)

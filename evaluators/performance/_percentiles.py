@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+import numpy as np
+
 from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 LEVELS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -42,8 +43,6 @@ def ascending(values: Sequence[float | None]) -> Sorted:
     Args:
         values: One for each payload; ``None`` for a payload without one.
     """
-    import numpy as np
-
     places = np.array([place for place, value in enumerate(values) if value is not None], dtype=np.intp)
     found = np.array([value for value in values if value is not None], dtype=np.float64)
     order = np.argsort(found, kind="stable")
@@ -64,8 +63,6 @@ def percentile(data: Sorted, weights: npt.NDArray[np.float64], level: float) -> 
     Returns:
         Array of shape ``(b,)``; NaN where nothing counts.
     """
-    import numpy as np
-
     reached = np.cumsum(weights[:, data.places], axis=1)
     if not reached.shape[1]:
         return np.full(len(weights), np.nan)
@@ -112,8 +109,6 @@ def interval(data: Sorted, weights: npt.NDArray[np.float64], level: float, size:
     Returns:
         The two ends, ``None`` without a value.
     """
-    import numpy as np
-
     reached = np.cumsum(weights[data.places])
     if not len(reached):
         return None

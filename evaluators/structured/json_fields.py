@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
+import numpy as np
 import orjson
 from pydantic import Field
 
@@ -23,7 +24,6 @@ from leadline.evaluators.structured._field_rules import FieldRule
 from leadline.evaluators.structured._json_answers import Where, is_deep, parse_answer
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.data.details import Details, LabelValues
@@ -241,15 +241,11 @@ class JsonFields(RowEvaluator):
 
     def prepare(self, payloads: Sequence[Json]) -> Any:
         """Return for each payload its fields by verdict, and the payloads themselves."""
-        import numpy as np
-
         counts: list[Any] = [[*each.values()] or [[0] * 4] for each in payloads if isinstance(each, Mapping)]
         return np.array([np.sum(each, axis=0) for each in counts], dtype=np.float64).reshape(-1, 4), payloads
 
     def aggregate(self, payloads: Any, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
         """Return F1 over the fields of all rows."""
-        import numpy as np
-
         right, wrong, missing, extra = (weights @ payloads[0]).T
         extra = extra * (self.params.extra_fields == "count")
         whole = 2 * right + 2 * wrong + missing + extra

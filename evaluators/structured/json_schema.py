@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 import orjson
 from pydantic import Field
 
@@ -22,7 +23,6 @@ from leadline.evaluators.structured._json_answers import Where, parse_answer
 from leadline.evaluators.structured._schema_validation import MOST_ERRORS, SchemaFault, errors_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.data.details import Details, LabelValues
@@ -157,8 +157,6 @@ class JsonSchema(RowEvaluator):
 
     def aggregate(self, payloads: Any, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
         """Return the mean number of errors."""
-        import numpy as np
-
         errors = np.array([payload["errors"] for payload in payloads], dtype=np.float64)
         return {"errors_per_answer": weights @ errors / np.maximum(weights.sum(axis=1), 1e-300)}
 

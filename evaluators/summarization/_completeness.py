@@ -7,12 +7,13 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.data.row import clip
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 DIMENSIONS: Final = 5
@@ -102,8 +103,6 @@ def reduce(
     Raises:
         ModelUnavailable: UMAP is not installed.
     """
-    import numpy as np
-
     count = len(document)
     with _alone, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TensorFlow is missing, that a small graph is not connected
@@ -132,7 +131,6 @@ def reduce(
 
 def plane_of(points: npt.NDArray[np.float64]) -> Plane:
     """Measure a document's points, at least two."""
-    import numpy as np
     from scipy.spatial.distance import cdist
 
     distances = np.asarray(cdist(points, points))
@@ -164,8 +162,6 @@ def three_segments(distances: npt.NDArray[np.float64]) -> float:
     Args:
         distances: Distances between the points, of shape ``(n, n)``.
     """
-    import numpy as np
-
     count = len(distances)
     if count < 2:
         return 0.0

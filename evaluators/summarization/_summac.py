@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.core.embedding_evaluator import lowest, quote
 from leadline.evaluators.data.row import Reason, Source, Span, Unscored, clip
 from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
@@ -19,7 +21,6 @@ from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts,
 from leadline.evaluators.text.sentences import Sentence
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.settings.settings import Settings
@@ -45,8 +46,6 @@ def zero_shot(
         way: ``difference`` is ``max(E - C)``, ``package`` is ``max E - max C``, ``entailment`` is ``max E``, each over
             the document's sentences.
     """
-    import numpy as np
-
     if way == "entailment":
         return np.asarray(entailment.max(axis=0))
     if way == "package":

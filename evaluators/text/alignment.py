@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _SCALE: Final = 1_000_000
@@ -51,8 +52,6 @@ def align(similarity: npt.NDArray[np.floating], threshold: float) -> list[Aligne
     Returns:
         The places in order. Time and memory grow with the product of the lengths (8 bytes a pair).
     """
-    import numpy as np
-
     rows, columns = similarity.shape
     near = np.rint(np.clip(similarity, -1.0, 1.0) * _SCALE).astype(np.int64)
     edit = 2 * _SCALE * (min(rows, columns) + 1)  # outweighs all similarities together

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _START: Final = 8
@@ -43,8 +44,6 @@ def longest_repeat(text: str) -> Repeat:
     Among equally long ones the one with the most occurrences without overlap is taken, then the one that comes
     first. The length is 0 when no character occurs twice.
     """
-    import numpy as np
-
     size = len(text)
     starts = np.arange(size, dtype=np.int64)
     known, named = _START, _name(_words(text), starts[: max(0, size - _START + 1)], _START)
@@ -101,16 +100,12 @@ class _Named(NamedTuple):
 
 def _characters(text: str) -> npt.NDArray[np.int64]:
     """Return the code points of a text, lone surrogates included."""
-    import numpy as np
-
     points = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
     return points.astype(np.int64)
 
 
 def _words(text: str) -> npt.NDArray[np.int64]:
     """Return at each position a number for the next eight characters, or nothing if the text has too many kinds."""
-    import numpy as np
-
     kinds = set(text)
     if len(kinds) > 256 or len(text) < _START:
         return np.empty(0, dtype=np.int64)
@@ -128,8 +123,6 @@ def _name(keys: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], length: in
         starts: The positions, ascending.
         length: The length of the substrings.
     """
-    import numpy as np
-
     if len(keys) < 2:
         return None
     order = np.argsort(keys, kind="stable")

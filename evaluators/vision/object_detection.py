@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
+import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from leadline.evaluators.core.base import Evaluator, Spec
@@ -23,7 +24,6 @@ from leadline.evaluators.vision.engine.payload import pack
 from leadline.evaluators.vision.engine.ranking import Method
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _MOST_THRESHOLDS: Final = 60
@@ -287,8 +287,6 @@ def _portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 def _evidence(matched: MatchedBatch, rules: Rules, images: int) -> list[Evidence]:
     """Return for each image how much was found."""
-    import numpy as np
-
     hit = matched.hits[:, rules.curve]
     false = ~hit & ~matched.ignored[:, rules.curve]
     counts = zip(
@@ -303,8 +301,6 @@ def _evidence(matched: MatchedBatch, rules: Rules, images: int) -> list[Evidence
 
 def _payloads(matched: MatchedBatch, images: int) -> list[Json]:
     """Return the payload of each image."""
-    import numpy as np
-
     predicted = np.searchsorted(matched.predictions.image, np.arange(images + 1))
     true = np.searchsorted(matched.truth.image, np.arange(images + 1))
     return [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
@@ -18,7 +20,6 @@ from leadline.evaluators.vision.engine.segmentation import Segmented, gather, pa
 from leadline.evaluators.vision.engine.segmentation_details import details
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _RESAMPLED: Final = 500_000_000
@@ -100,8 +101,6 @@ class SemanticSegmentation(RowEvaluator):
         return RowScore(self._values(found), evidence=_evidence(found), payload=pack(found))
 
     def _values(self, found: dict[str, Overlap]) -> dict[str, float]:
-        import numpy as np
-
         payload = pack(found)
         alone = pooled(gather([payload]), np.ones((1, 1)))
         return {metric: clip(float(alone[metric][0]), 0.0, 1.0) for metric in self.row_metrics}

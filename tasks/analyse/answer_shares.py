@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import provide_tables, records, replace_lines
@@ -206,8 +208,6 @@ def _share(
         clustered: The family of each row's case.
         named: Whether somebody named what decides; then it is asked only of the rows that this can score.
     """
-    import numpy as np
-
     clusters = np.array(clustered, dtype=np.int64)
     decided = ~np.ma.getmaskarray(columns["place"])
     place, good = np.ma.getdata(columns["place"]), np.ma.getdata(columns["good"]).astype(float)
@@ -268,8 +268,6 @@ def _labelled_share(
         labels: What people said of each, 1 for good.
         clustered: The family of each row's case.
     """
-    import numpy as np
-
     known = np.array([label is not None for label in labels])
     said = np.array([label or 0.0 for label in labels])
     clusters = np.array(clustered, dtype=np.int64)

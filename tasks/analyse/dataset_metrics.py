@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
 import orjson
 
 from leadline.evaluators.core.base import Evaluator
@@ -24,7 +25,6 @@ from leadline.tasks.statistics.bounded_mean import TAIL, Mean
 from leadline.tasks.statistics.statistics import Interval, Method
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -131,8 +131,6 @@ def _strengths(
 
 
 def _payloads(connection: DuckDBPyConnection, evaluator_id: int, model_id: int) -> Payloads:
-    import numpy as np
-
     lines = connection.execute(
         sql("aggregate/payloads"), {"evaluator_id": evaluator_id, "model_id": model_id}
     ).fetchall()
@@ -151,8 +149,6 @@ def _guarded(
     effect: float,
 ) -> tuple[dict[int, DatasetValue], Details | None]:
     """Compute the metrics of one evaluator; if it crashes, only its own metrics are unscored."""
-    import numpy as np
-
     n = round(float(payloads.weights.sum()))
     name, params = connection.execute(
         "SELECT evaluator, params FROM evaluators WHERE evaluator_id = ?", [evaluator_id]
@@ -189,8 +185,6 @@ def resample(
         weights: Number of rows by payload.
         size: Rows in a resample.
     """
-    import numpy as np
-
     random = np.random.default_rng(SEED)
     blocks = [evaluator.aggregate(prepared, weights[np.newaxis, :])]
     per_block = max(1, _MOST_CELLS // len(weights))
@@ -214,8 +208,6 @@ def _exact_value(
 
 def _value(values: npt.NDArray[np.float64], n: int, metric: Mapping[str, Any]) -> DatasetValue:
     """Take the value of the true weights and the percentiles of the resamples (Efron 1979)."""
-    import numpy as np
-
     true, resampled = float(values[0]), values[1:][np.isfinite(values[1:])]
     if not np.isfinite(true):
         return DatasetValue(n=n)

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.analyse.net_flips import ALL_KINDS, RepeatedPairs, pair_weights, repeated_pairs
 from leadline.tasks.analyse.perturbation_flips import lay_out_pairs
 from leadline.tasks.db.statements import sql
@@ -27,7 +29,6 @@ from leadline.tasks.store.segments import METRIC_PREFIX
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -85,8 +86,6 @@ def causes_of(trials: ThirdTrials, clusters: Ints, weights: Floats) -> Causes | 
 
 def _part(one: Floats, other: Floats, shared: Booleans, clusters: Ints, weights: Floats) -> NetRate | None:
     """Return the net change between rows of pairs; those that share a score do not differ."""
-    import numpy as np
-
     measured = (weights > 0) & ~shared
     net, crosswise, noise = (np.zeros(len(weights)) for _ in range(3))
     if measured.any():
@@ -125,8 +124,6 @@ def _lines(
     buckets: Sequence[Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines of a metric by model and perturbation."""
-    import numpy as np
-
     trials = _third_trials(connection, store, job, metric, found)
     known = (~np.isnan(trials.thirds)).sum(axis=1) > 1
     found = replace(found, told=found.told & known)
@@ -177,8 +174,6 @@ def _third_trials(
     connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, metric: Mapping[str, Any], found: RepeatedPairs
 ) -> ThirdTrials:
     """Return the trials of all pairs; those without a row between have none of it, or share one score."""
-    import numpy as np
-
     n = len(found.original)
     thirds = np.full((n, job.trials), np.nan)
     files = segments(store.scores(job.evaluator, job.config))

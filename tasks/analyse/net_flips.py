@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.statistics.intervals import effective_number
@@ -24,7 +26,6 @@ from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sam
 from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -91,8 +92,6 @@ class NetRates:
         Args:
             pairs: Numbers of the pairs.
         """
-        import numpy as np
-
         known = self.metrics.get(int(metric_id))
         return known.told[pairs] if known else np.zeros(len(pairs), bool)
 
@@ -102,8 +101,6 @@ class NetRates:
         Args:
             pairs: Numbers of the pairs.
         """
-        import numpy as np
-
         known = self.metrics.get(int(metric_id))
         return known.agreed[pairs] if known else np.zeros(len(pairs), bool)
 
@@ -190,8 +187,6 @@ def _metric(
     pairs: Mapping[str, Any],
     buckets: Sequence[Mapping[str, Any]],
 ) -> MetricTrials | None:
-    import numpy as np
-
     found = repeated_pairs(connection, metric, pairs)
     if found is None:
         return None
@@ -218,8 +213,6 @@ def repeated_pairs(
         connection: The run, with the tables ``slots`` and ``pairs``.
         pairs: By pair, the slots of both rows, the bucket (model and perturbation), and if the answer is the same.
     """
-    import numpy as np
-
     trial, slot, value = _columns_of(connection, sql("flips/trials"), ("trial", "slot", "value"), metric["metric_id"])
     if not len(trial) or int(trial.max()) == 0:
         return None
@@ -255,16 +248,12 @@ def repeated_pairs(
 
 def _columns_of(connection: DuckDBPyConnection, query: str, names: Sequence[str], about: int) -> list[npt.NDArray[Any]]:
     """Return columns of a query about one metric or evaluator as arrays."""
-    import numpy as np
-
     found = connection.execute(query, [about]).fetchnumpy()
     return [np.asarray(found[name]) for name in names]
 
 
 def _shared(connection: DuckDBPyConnection, metric: Mapping[str, Any], n: int) -> Booleans:
     """Return which pairs have one score for both rows; none where the plan is gone."""
-    import numpy as np
-
     tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if {"keys", "reads"} <= tables:
         found = connection.execute(sql("flips/pair_keys"), [metric["evaluator_id"]]).fetchnumpy()["shared"]
@@ -282,8 +271,6 @@ def pair_weights(pairs: RepeatedPairs, of_model: Booleans) -> Floats | None:
         pairs: The pairs of a metric.
         of_model: Which of them are the model's.
     """
-    import numpy as np
-
     weights = np.zeros(len(pairs.original))
     mine = of_model & pairs.compared
     weights[mine & pairs.shared] = 1.0
@@ -320,8 +307,6 @@ def _net(pairs: RepeatedPairs, chosen: Booleans, weights: Floats | None) -> NetR
 
 def _of_pairs(pairs: RepeatedPairs, chosen: Booleans, weights: Floats) -> NetRate | None:
     """Return the net rate from pairs of which both rows were judged again."""
-    import numpy as np
-
     places = np.flatnonzero(chosen)
     weight = weights[places]
     net, crosswise, noise = (np.zeros(len(places)) for _ in range(3))
@@ -344,8 +329,6 @@ def _of_sample(pairs: RepeatedPairs, chosen: Booleans) -> NetRate | None:
 
     A row counts by the pairs it is in; the effective numbers of pairs and rows make the intervals.
     """
-    import numpy as np
-
     count = (~np.isnan(pairs.trials)).sum(axis=1)
     unshared = chosen & ~pairs.shared
     uses = np.bincount(

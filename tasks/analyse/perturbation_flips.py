@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from leadline.tasks.analyse.net_flips import NetRates, net_rates
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -28,8 +29,6 @@ def lay_out_pairs(connection: DuckDBPyConnection) -> dict[str, Any]:
     Args:
         connection: The run, whose scores are gathered.
     """
-    import numpy as np
-
     show_targets(connection)
     connection.execute(sql("flips/slots"))
     connection.execute(sql("flips/pairs"))
@@ -58,8 +57,6 @@ def _values(
     connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Mapping[str, Any], npt.NDArray[np.float64]]]:
     """Yield each metric with its values by slot, NaN where a row has none; as many metrics at a time as fit."""
-    import numpy as np
-
     (slots,) = connection.execute("SELECT count(*) FROM slots").fetchall()[0]
     (pairs,) = connection.execute("SELECT count(*) FROM pairs").fetchall()[0]
     if not pairs:
@@ -104,8 +101,6 @@ class Compared(NamedTuple):
 
 def _compare(metric: Mapping[str, Any], values: npt.NDArray[np.float64], pairs: Mapping[str, Any]) -> Compared:
     """Compare all pairs of one metric, whose ``values`` stand by slot."""
-    import numpy as np
-
     passes = ((values >= metric["above"]) == metric["upper_is_good"]).view(np.uint8)
     passes[np.isnan(values)] = 4  # so that a pair has a sum under 4 only if both its rows have a value
     outcome = 2 * passes[pairs["original_slot"]] + passes[pairs["perturbed_slot"]]
@@ -125,8 +120,6 @@ def _store(
     found: Sequence[Compared],
     net: NetRates,
 ) -> int:
-    import numpy as np
-
     rates: list[dict[str, Any]] = []
     number = sum(len(compared.pair) for compared in found)
     connection.execute("BEGIN; DELETE FROM flips")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from leadline.evaluators.data.pair_outcomes import Order
 from leadline.tasks.analyse.pair_records import JudgedPair
 from leadline.tasks.statistics.bounded_mean import mean_of_clusters
@@ -83,8 +85,6 @@ def position_bias(pairs: Sequence[JudgedPair]) -> PositionBias | None:
 
 def _share(pairs: Sequence[JudgedPair], count: Callable[[JudgedPair], float], low: float) -> ShareOfPairs | None:
     """Return a mean over pairs with its interval over cases, ``None`` where there are fewer than two of these."""
-    import numpy as np
-
     sums: defaultdict[int, float] = defaultdict(float)
     sizes: defaultdict[int, float] = defaultdict(float)
     for pair in pairs:

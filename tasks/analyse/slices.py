@@ -18,13 +18,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, ChosenColumn, fill_slice_rows
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 from leadline.tasks.statistics.statistics import Sample, mean_interval
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -172,8 +173,6 @@ def _test(
     tested: Sequence[tuple[int, int, int]],
 ) -> None:
     """Write p and q into the lines that can be compared with the rest."""
-    import numpy as np
-
     if not tested:
         return
     at, cases, all_cases = (np.array(column) for column in zip(*tested, strict=True))
@@ -212,7 +211,6 @@ def permutation_p(
         population: Size of the population.
         step: Distance between possible values of a single one; 0 where they are continuous.
     """
-    import numpy as np
     from scipy.special import gammainc, gammaincc, ndtr
 
     rest = population - drawn
@@ -234,8 +232,6 @@ def permutation_p(
 
 def benjamini_hochberg(p_values: Numbers) -> Numbers:
     """Return q-values: the least rate of false discoveries at which each p-value is a discovery."""
-    import numpy as np
-
     n = len(p_values)
     if not n:
         return p_values

@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from scipy.sparse import csr_matrix
 
@@ -60,7 +61,6 @@ def words(text: str) -> list[str]:
 
 def text_vectors(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """Return TF-IDF vectors of texts, reduced to at most :data:`TOPICS` dimensions, of unit length or zero."""
-    import numpy as np
     from scipy import sparse
 
     counted = [Counter(words(text)) for text in texts]
@@ -84,8 +84,6 @@ def _topics(matrix: csr_matrix) -> npt.NDArray[np.float64]:
 
     Libraries start from chance, and give other vectors at every call where directions are equally strong.
     """
-    import numpy as np
-
     basis = np.random.default_rng(0).normal(size=(matrix.shape[1], TOPICS))
     for _ in range(_ITERATIONS):
         basis, _upper = np.linalg.qr(matrix.T @ (matrix @ basis))
@@ -94,8 +92,6 @@ def _topics(matrix: csr_matrix) -> npt.NDArray[np.float64]:
 
 def label_vectors(labels: Sequence[Collection[int]]) -> npt.NDArray[np.float64]:
     """Return sets of labels as vectors of unit length, with a dimension per label."""
-    import numpy as np
-
     known = {label: place for place, label in enumerate(sorted({label for each in labels for label in each}))}
     matrix = np.zeros((len(labels), max(1, len(known))))
     for row, each in enumerate(labels):
@@ -114,7 +110,6 @@ def clusters(vectors: npt.NDArray[np.float64], *, least: float) -> list[list[int
         The groups with at least :data:`LEAST` members, largest first, each with its most central members first; one
         group of all points where no division is better than none. The same points give the same groups.
     """
-    import numpy as np
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import pdist, squareform
 
@@ -169,16 +164,12 @@ def _counted(texts: Sequence[str]) -> Counter[str]:
 
 
 def _unit(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     return np.asarray(np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 1e-12))
 
 
 def _silhouette(distances: npt.NDArray[np.float64], labels: npt.NDArray[np.intp]) -> float:
     """Return the mean silhouette; points alone in their group count 0."""
-    import numpy as np
-
     groups = np.unique(labels)
     if len(groups) < 2:
         return 0.0

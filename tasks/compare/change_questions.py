@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
 from leadline.tasks.compare.options import Decided, Options
 from leadline.tasks.compare.run_pair import metrics_of, models_of, open_sides, pair_rows, pair_values
@@ -115,8 +117,6 @@ def _decidable(connection: DuckDBPyConnection, pairing: Pairing) -> bool:
 
 
 def _seen(connection: DuckDBPyConnection, pairings: list[Pairing], wave: int) -> list[Seen]:
-    import numpy as np
-
     columns: dict[str, list[Any]] = {
         "number": list(range(len(pairings))),
         "width": [pairing.metric.high - pairing.metric.low for pairing in pairings],

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.compare.results import Churn, MetricInfo
 from leadline.tasks.compare.run_pair import SIDES, Values
 from leadline.tasks.db.statements import sql
@@ -20,7 +22,6 @@ from leadline.tasks.statistics.intervals import effective_number
 from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -45,15 +46,11 @@ class _Side:
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """Number of trials by case."""
-        import numpy as np
-
         return np.asarray((~np.isnan(self.trials)).sum(axis=1), dtype=np.int64)
 
     @property
     def disagreement(self) -> Floats:
         """Share of the pairs of a row's trials that differ; 0 where there is one."""
-        import numpy as np
-
         n, ones = np.maximum(self.counts, 2), np.nansum(self.trials, axis=1)
         return np.where(self.counts > 1, 2 * ones * (self.counts - ones) / (n * (n - 1)), 0.0)
 
@@ -66,8 +63,6 @@ def find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInf
         values: The metric's values by case.
         metric: Its threshold and direction.
     """
-    import numpy as np
-
     names = [metric.evaluator, metric.metric]
     asked = connection.execute(sql("compare/asks_judge"), names).fetchall()
     if metric.threshold is None or not asked or not asked[0][0]:
@@ -88,8 +83,6 @@ def find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInf
 
 
 def _side(connection: DuckDBPyConnection, side: str, values: Values, metric: MetricInfo) -> _Side:
-    import numpy as np
-
     found = connection.execute(sql("compare/trials").format(side=side), [metric.evaluator, metric.metric]).fetchnumpy()
     case, trial, value, weight = (np.asarray(found[name]) for name in ("case_no", "trial", "value", "weight"))
     place = np.searchsorted(values.cases, case)
@@ -107,16 +100,12 @@ def _side(connection: DuckDBPyConnection, side: str, values: Values, metric: Met
 
 
 def _widened(side: _Side, width: int) -> Floats:
-    import numpy as np
-
     more = width - side.trials.shape[1]
     return np.pad(side.trials, ((0, 0), (0, more)), constant_values=np.nan)
 
 
 def _from_both(ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArray[np.int64]) -> NetRate | None:
     """Return the net rate where both runs judged every row several times."""
-    import numpy as np
-
     if ours.sampled or theirs.sampled:
         return None
     told = (ours.counts > 1) & (theirs.counts > 1)
@@ -131,8 +120,6 @@ def _from_some(
     ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArray[np.int64], flipped: Booleans
 ) -> NetRate | None:
     """Return the net rate from the first trials, and the noise of those rows that have more."""
-    import numpy as np
-
     noise, weights = (
         np.concatenate([part[0][~shared], part[1][~shared]])
         for part in (

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.compare.results import Comparison, CorrectedDifference, MetricComparison
 from leadline.tasks.judges.labels.dataset_labels import dataset_labels
@@ -26,7 +28,6 @@ from leadline.tasks.statistics.correction import Corrected, actively_sampled
 from leadline.tasks.statistics.intervals import difference
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.tasks.store.store import Store
@@ -143,8 +144,6 @@ def _answers(judged: JudgedRows, known: KnownLabels, model: str, *, binary: bool
 
 def _paired(ours: dict[str, _Answer], theirs: dict[str, _Answer], *, binary: bool) -> tuple[Corrected, int] | None:
     """Return the difference by the cases of which both answers were drawn and labelled, and their number."""
-    import numpy as np
-
     cases = sorted(ours.keys() & theirs.keys())
     told, labels, chances = [], [], []
     for case in cases:
@@ -194,8 +193,6 @@ def paired_difference(
         clusters_of_all: The same of all cases.
         shares: Whether labels are good (1) or bad (0).
     """
-    import numpy as np
-
     if shares:
         added = clusters.max() + np.array([1, 2])
         labels, judge_on_labels = np.append(labels, [1.0, -1.0]), np.append(judge_on_labels, [0.0, 0.0])

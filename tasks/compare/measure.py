@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.tasks.compare.churn import find_churn
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Options
@@ -114,8 +116,6 @@ def _per_row(
     slices: Sequence[Slice],
 ) -> Draft:
     """Measure a metric that has a value per row."""
-    import numpy as np
-
     metric, coverage = found.metric, counted.coverage
     sign = 1.0 if metric.higher_is_better else -1.0
     with np.errstate(invalid="ignore"):

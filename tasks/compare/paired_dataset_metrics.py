@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import orjson
 
 from leadline.evaluators.core.registry import get
@@ -27,7 +28,6 @@ from leadline.tasks.statistics.paired import SEED, PairedResult
 from leadline.tasks.statistics.statistics import Interval
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -114,8 +114,6 @@ def compare_dataset_metrics(
     Returns:
         The results by the metric's key, without metrics that are not defined for these cases.
     """
-    import numpy as np
-
     ours, theirs = next((found.sides for found in pairings if found.sides), ({}, {}))
     (related,) = connection.execute("SELECT count(*) > 0 FROM families").fetchall()[0]
     unit = "coalesce(family, -1 - case_no::BIGINT)" if related else "0"
@@ -147,8 +145,6 @@ def compare_dataset_metrics(
 
 
 def _units(names: list[int]) -> npt.NDArray[np.int64]:
-    import numpy as np
-
     clusters = number_clusters(np.array([name if name >= 0 else -1 for name in names]))
     return np.arange(len(names)) if clusters is None else clusters
 
@@ -169,8 +165,6 @@ class Resampled:
 
 
 def _resample(evaluator: Evaluator, prepared: Any, draws: Draws) -> dict[str, Resampled]:
-    import numpy as np
-
     random = np.random.default_rng(SEED)
     pairs = len(draws.counts)
 
@@ -201,8 +195,6 @@ def _resample(evaluator: Evaluator, prepared: Any, draws: Draws) -> dict[str, Re
 
 
 def _compared(found: Resampled, draws: Draws, margin: float, *, higher_is_better: bool) -> DatasetMetric:
-    import numpy as np
-
     groups, cases = draws.groups, int(draws.counts.sum())
     sign = 1.0 if higher_is_better else -1.0
     ours, theirs = (float(value) for value in found.true)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.tasks.compare.results import ChangedRow, MetricInfo, ModelPair
 from leadline.tasks.compare.run_pair import Values, fill_texts
 from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -48,8 +49,6 @@ def find_flips(
         metric: Its threshold and direction.
         shown: How many of each direction are returned with their texts, the largest changes first.
     """
-    import numpy as np
-
     sign = 1.0 if metric.higher_is_better else -1.0
     if metric.threshold is None:
         lost, won, words = better < 0, better > 0, ("worse", "better")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
@@ -21,7 +23,6 @@ from leadline.tasks.db.tables import lines_shown, records
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -257,8 +258,6 @@ def _counted(lines: Sequence[Mapping[str, Any]], *, bounded: bool) -> CountedOut
 
 def _read_values(connection: DuckDBPyConnection, metrics: int) -> list[Values]:
     """Read the pairs of ``value_pairs`` by metric."""
-    import numpy as np
-
     columns = connection.execute(sql("compare/pairs")).fetchnumpy()
     ends = np.searchsorted(columns.pop("place"), np.arange(metrics), side="right")
     return [
@@ -275,8 +274,6 @@ def _read_values(connection: DuckDBPyConnection, metrics: int) -> list[Values]:
 
 def number_clusters(family: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
     """Number clusters from 0 without gaps; a case of family -1 is a cluster of its own. ``None`` where all are."""
-    import numpy as np
-
     alone = family < 0
     names = np.where(alone, -1 - np.arange(len(family)), family)
     distinct, clusters = np.unique(names, return_inverse=True)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import listing, one_line
@@ -25,7 +27,6 @@ from leadline.tasks.db.tables import records
 from leadline.tasks.statistics.paired import PairedSeries, measure
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -72,8 +73,6 @@ def read_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> list[
     Args:
         connection: Both sides.
     """
-    import numpy as np
-
     if not columns:
         return []
     connection.execute(sql("compare/slice_cases"), {"columns": list(columns)})
@@ -94,8 +93,6 @@ def compare_slices(
         series: Their differences.
         slices: The slices of these models.
     """
-    import numpy as np
-
     for part in slices:
         at = np.isin(values.cases, part.cases, assume_unique=True)
         if at.sum() < LEAST_CASES:
@@ -124,8 +121,6 @@ def compare_slices(
 
 def judge_slices(found: Iterable[SliceComparison]) -> tuple[SliceComparison, ...]:
     """Correct the tests of all slices together; return the surely worse slices first, the surely better ones last."""
-    import numpy as np
-
     lines = list(found)
     tested = [line for line in lines if line.p is not None]
     q_values = benjamini_hochberg(np.array([line.p for line in tested], dtype=np.float64))

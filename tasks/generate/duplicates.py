@@ -19,8 +19,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 ALIKE: Final = 85.0
@@ -103,8 +104,6 @@ def repeated_by_meaning(
         embed: Returns unit vectors, one row per text.
         least: Cosine from which on two mean the same.
     """
-    import numpy as np
-
     vectors = embed(questions)
     numbers = [numbers_of(question) for question in questions]
     dropped: set[int] = set()

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.statistics.intervals import Z, effective_number, wilson
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -82,8 +83,6 @@ def agreement(labels: Floats, judge: Floats, weights: Floats | None = None, clus
         weights: How many rows each labelled row stands for; all alike when left out.
         clusters: The original of each row, whose copies tell little more; each row is its own when left out.
     """
-    import numpy as np
-
     n = len(labels)
     weight = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
     effective = float(weight.sum() ** 2 / (weight**2).sum())
@@ -151,8 +150,6 @@ def krippendorff_alpha(values: Floats, level: Literal["nominal", "interval"] = "
     Returns:
         Alpha, or not a number where all values are equal or nobody rated a unit twice.
     """
-    import numpy as np
-
     rated = ~np.isnan(values)
     pairable = rated.sum(axis=0) >= 2
     values, rated = values[:, pairable], rated[:, pairable]
@@ -194,8 +191,6 @@ def bootstrap(statistic: Callable[[Ints], float], groups: Ints, *, samples: int 
         groups: Group of each row, from 0: an original with its copies.
         samples: Number of samples; those whose statistic is not a number do not count.
     """
-    import numpy as np
-
     order = np.argsort(groups, kind="stable")
     rows_of = np.split(order, np.cumsum(np.bincount(groups))[:-1])
     draw = np.random.default_rng(SEED)

@@ -38,8 +38,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 CONFIDENCE: Final = 0.95
@@ -107,8 +108,6 @@ class Mean:
         )
 
     def _distance(self, tail: float, skew: float, room: float) -> float:
-        import numpy as np
-
         open_ended = not math.isfinite(room)
         if open_ended:
             skew *= 1 + 40 / max(self.draws, 20.0)  # found by simulation of lognormal values
@@ -126,7 +125,6 @@ class Mean:
 @lru_cache(maxsize=4096)
 def _levels(tail: float, df: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return chances that a share stays unseen, 1 first, and Student's quantile that goes with each."""
-    import numpy as np
     from scipy.special import stdtrit
 
     worst = UNSEEN * tail / TAIL
@@ -185,8 +183,6 @@ def mean_of_clusters(
         low: Least value of the range.
         high: Greatest value of the range.
     """
-    import numpy as np
-
     n, clusters = float(sizes.sum()), len(sums)
     means = sums / sizes
     squares = cubes = 0.0

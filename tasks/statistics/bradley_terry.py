@@ -31,10 +31,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from leadline.tasks.statistics.bounded_mean import TAIL, mean_of_influences
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Numbers = npt.NDArray[np.float64]
@@ -85,8 +86,6 @@ def strengths(comparisons: Sequence[PairComparison], models: int) -> tuple[Stren
         comparisons: At least one.
         models: Number of models, at least 2.
     """
-    import numpy as np
-
     games = _games(comparisons)
     played = np.zeros((models, models))
     won = np.zeros((models, models))
@@ -121,8 +120,6 @@ class _Games:
         Args:
             models: Number of models.
         """
-        import numpy as np
-
         cluster = np.repeat(np.arange(self.clusters), np.diff(self.bounds))
         out = np.zeros((self.clusters, models))
         np.add.at(out, (cluster, self.one), 1.0)
@@ -131,8 +128,6 @@ class _Games:
 
 
 def _games(comparisons: Sequence[PairComparison]) -> _Games:
-    import numpy as np
-
     one, other, score, cluster = (np.array(values) for values in zip(*comparisons, strict=True))
     order = np.argsort(cluster, kind="stable")
     starts = np.unique(cluster[order], return_index=True)[1]
@@ -142,8 +137,6 @@ def _games(comparisons: Sequence[PairComparison]) -> _Games:
 
 def _connected(played: Numbers) -> bool:
     """Return whether every model is linked to every other by comparisons, over others or not."""
-    import numpy as np
-
     reached = np.zeros(len(played), dtype=bool)
     reached[0] = True
     for _ in range(len(played)):
@@ -158,8 +151,6 @@ def _fit(played: Numbers, won: Numbers) -> Numbers:
         played: Comparisons of each two models, the made-up ones included: a symmetric matrix.
         won: What each model won of those, in its row.
     """
-    import numpy as np
-
     wins = won.sum(axis=1)
     found = np.zeros(len(played))
     for _ in range(_STEPS):
@@ -177,7 +168,6 @@ def _fit(played: Numbers, won: Numbers) -> Numbers:
 
 def _chances(found: Numbers) -> Numbers:
     """Return the chance that the model of the row wins against that of the column."""
-    import numpy as np
     from scipy.special import expit
 
     return np.asarray(expit(found[:, None] - found[None, :]), dtype=np.float64)
@@ -196,8 +186,6 @@ def _information(played: Numbers, chance: Numbers) -> Numbers:
         played: Comparisons of each two models.
         chance: Chance of a win of the row's model against the column's.
     """
-    import numpy as np
-
     weight = played * chance * (1 - chance)
     out: Numbers = np.diag(weight.sum(axis=1)) - weight + weight.sum() / len(played) ** 2
     return out
@@ -215,7 +203,6 @@ def _intervals(
         won: What each model won of those, in its row.
         made_up: Weight of each pair in the made-up case.
     """
-    import numpy as np
     from scipy.special import stdtrit
 
     chance = _chances(fitted)
@@ -301,8 +288,6 @@ def _variance_of_made_up(chance: Numbers, whole: Numbers, made_up: Numbers) -> N
         whole: The information of all comparisons.
         made_up: Weight of each pair in the made-up case.
     """
-    import numpy as np
-
     bread = np.linalg.inv(whole)
     products = ((1 - chance) ** 2 + chance**2) * made_up / 2
     out: Numbers = np.diag(bread @ (np.diag(products.sum(axis=1)) - products) @ bread)
@@ -317,8 +302,6 @@ def _powers(games: _Games, chance: Numbers, whole: Numbers) -> tuple[Numbers, Nu
         chance: Chance of a win of the row's model against the column's.
         whole: The information of all comparisons.
     """
-    import numpy as np
-
     squares, cubes = np.zeros(len(chance)), np.zeros(len(chance))
     block = max(1, _MOST_CELLS // len(chance) ** 2)
     for first in range(0, games.clusters, block):
@@ -338,8 +321,6 @@ def _moved(games: _Games, first: int, last: int, chance: Numbers, whole: Numbers
         chance: Chance of a win of the row's model against the column's.
         whole: The information of all comparisons.
     """
-    import numpy as np
-
     models = len(chance)
     mine = slice(games.bounds[first], games.bounds[last])
     one, other, score = games.one[mine], games.other[mine], games.score[mine]

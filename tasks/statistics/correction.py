@@ -25,10 +25,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.statistics.intervals import Z, wilson
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -129,8 +130,6 @@ def prediction_powered(
     Returns:
         The estimate with Student's interval over the groups, or ``None`` with fewer than two groups.
     """
-    import numpy as np
-
     n, rest = len(labels), len(judge_on_rest)
     group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     count = int(group.max()) + 1 if n else 0
@@ -228,8 +227,6 @@ def actively_sampled(
     Returns:
         The estimate with Student's interval over the effective number of groups, or ``None`` with fewer than two.
     """
-    import numpy as np
-
     n, rows = len(labels), len(judge_on_all)
     group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     count = int(group.max()) + 1 if n else 0
@@ -297,8 +294,6 @@ def rogan_gladen(passed: float, judged: float, rates: ErrorRates) -> Corrected |
 
 def _slope(labels: Floats, judge: Floats, weights: Floats | None = None) -> float:
     """Return the slope of labels on the judge's scores, within [0, 1]."""
-    import numpy as np
-
     spread = np.cov(judge, aweights=weights) if len(judge) > 2 else 0.0
     if spread <= 0:
         return 0.0
@@ -307,8 +302,6 @@ def _slope(labels: Floats, judge: Floats, weights: Floats | None = None) -> floa
 
 def _variance_of_mean(values: Floats, groups: Ints | None) -> float:
     """Return the variance of a mean of values that hang together in groups; 0 where one group cannot tell."""
-    import numpy as np
-
     sums = values - values.mean() if len(values) else values
     if groups is not None:
         sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums)
@@ -318,8 +311,6 @@ def _variance_of_mean(values: Floats, groups: Ints | None) -> float:
 
 def _pooled_slope(strata: Sequence[Stratum]) -> float:
     """Return the slope within strata, all strata together."""
-    import numpy as np
-
     labels = np.concatenate([stratum.labels - stratum.labels.mean() for stratum in strata])
     judge = np.concatenate([stratum.judge_on_labels - stratum.judge_on_labels.mean() for stratum in strata])
     return _slope(labels, judge)

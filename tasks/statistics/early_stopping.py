@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -36,8 +37,6 @@ def log_wealth(values: Floats, limit: float, population: int | None = None) -> F
     Returns:
         As many numbers as values; infinite from where the rest cannot bring the mean down to the limit.
     """
-    import numpy as np
-
     steps = np.arange(len(values))
     before = np.cumsum(values) - values
     limits = (population * limit - before) / (population - steps) if population else np.full(len(values), limit)
@@ -62,8 +61,6 @@ def log_wealth_at_once(values: Floats, limit: float, population: int) -> float:
         limit: The hypothesis' greatest mean, in (0, 1].
         population: As for :func:`log_wealth`.
     """
-    import numpy as np
-
     rest = population * limit - (np.cumsum(values) - values)
     if (rest <= 0).any():
         return math.inf

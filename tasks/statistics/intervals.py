@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -92,8 +93,6 @@ def effective_number(values: Floats, clusters: Ints) -> float:
     Args:
         values: The values, at least one.
     """
-    import numpy as np
-
     group = np.unique(clusters, return_inverse=True)[1]
     sizes, deviations, n = np.bincount(group).astype(float), values - values.mean(), float(len(values))
     spread, groups = float(deviations @ deviations), len(sizes)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -54,8 +55,6 @@ def verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
         enrolled: Verdicts of 0 and 1, probes by K replies.
         fresh: One new verdict for each probe.
     """
-    import numpy as np
-
     replies = enrolled.shape[1]
     differing = int((enrolled != fresh[:, None]).sum())
     chances, expected = np.ones(1), 0.0
@@ -81,8 +80,6 @@ def repeated_verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
         enrolled: Verdicts of 0 and 1, probes by K replies.
         fresh: New verdicts, probes by f replies.
     """
-    import numpy as np
-
     old, new = enrolled.shape[1], fresh.shape[1]
     old_ones, new_ones = enrolled.sum(axis=1), fresh.sum(axis=1)
     differing = int((new_ones * (old - old_ones) + (new - new_ones) * old_ones).sum())
@@ -106,7 +103,6 @@ def _differing_of_probe(ones: int, old: int, new: int) -> tuple[Floats, float]:
         old: Its enrolled replies.
         new: Its fresh replies.
     """
-    import numpy as np
     from scipy.stats import hypergeom
 
     hits = np.arange(max(0, ones - old), min(ones, new) + 1)
@@ -126,8 +122,6 @@ def value_drift(enrolled: Floats, fresh: Floats, *, permutations: int = PERMUTAT
         fresh: One new value for each probe, or probes by f replies.
         permutations: Number of permutations drawn.
     """
-    import numpy as np
-
     together = np.column_stack([fresh, enrolled])
     probes, replies = together.shape
     new = replies - enrolled.shape[1]

@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.statistics.intervals import difference, wilson
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -71,7 +72,6 @@ def pair_noise(originals: Floats, copies: Floats) -> PairNoise:
         originals: Trials of the originals, pairs by trials: 1 passes, 0 fails, not a number is missing. At least two.
         copies: The same of their copies; the number of trials may be another.
     """
-    import numpy as np
 
     def of(trials: Floats) -> tuple[Floats, Floats]:
         count, ones = (~np.isnan(trials)).sum(axis=1), np.nansum(trials, axis=1)
@@ -97,7 +97,6 @@ def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) ->
     Returns:
         The rate, or ``None`` with fewer than two clusters.
     """
-    import numpy as np
     from scipy.special import stdtrit
 
     weight = np.ones(len(pairs.net)) if weights is None else weights

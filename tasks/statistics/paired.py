@@ -15,12 +15,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
 from leadline.tasks.statistics.statistics import Interval
 from leadline.tasks.statistics.tango import score_interval
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 EXACT: Final = 16
@@ -94,8 +95,6 @@ def measure(series: PairedSeries, *, flips: int = FLIPS, confidence: float = CON
         flips: Sign flips to draw where there are too many to count.
         confidence: Confidence of the interval.
     """
-    import numpy as np
-
     values = series.differences
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
     if not np.isfinite(values).all():
@@ -122,8 +121,6 @@ def _compare_shares(n: int, wins: int, losses: int, confidence: float) -> Paired
 
 
 def _compare_infinite(series: PairedSeries, wins: int, losses: int) -> PairedResult:
-    import numpy as np
-
     values = series.differences
     both = bool((values == np.inf).any() and (values == -np.inf).any())
     alone = series.clusters is None
@@ -141,8 +138,6 @@ def _compare_infinite(series: PairedSeries, wins: int, losses: int) -> PairedRes
 
 
 def _compare_means(series: PairedSeries, wins: int, losses: int, flips: int, confidence: float) -> PairedResult:
-    import numpy as np
-
     values, width = series.differences, series.width
     sizes, sums = np.ones(len(values)), values
     if series.clusters is not None:
@@ -205,8 +200,6 @@ def sign_flip_test(sums: npt.NDArray[np.float64], *, flips: int = FLIPS) -> tupl
     Returns:
         The two-sided p-value, and the name of the method.
     """
-    import numpy as np
-
     moved = np.abs(sums[sums != 0])
     if not len(moved):
         return 1.0, "sign-flip exact"
@@ -223,8 +216,6 @@ def sign_flip_test(sums: npt.NDArray[np.float64], *, flips: int = FLIPS) -> tupl
 
 def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int:
     """Draw flips in blocks and count the sums that are at least as far from 0 as the one seen."""
-    import numpy as np
-
     random = np.random.default_rng(SEED)
     total, count = moved.sum(), 0
     block = max(1, _BLOCK // len(moved))

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from leadline.tasks.statistics.bounded_mean import UNSEEN, Mean
 from leadline.tasks.statistics.paired import PairedResult
 from leadline.tasks.statistics.tango import Z, score_statistic
@@ -114,7 +116,6 @@ def _chance_of_means(n: int, mean: Mean, margin: float, level: float) -> Callabl
 
 
 def _chance_of_shares(measured: PairedResult, margin: float, level: float) -> Callable[[int], float]:
-    import numpy as np
     from scipy.special import bdtr
 
     n, wins, losses = measured.n, measured.wins, measured.losses

@@ -14,10 +14,11 @@ from __future__ import annotations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 Z: Final = NormalDist().inv_cdf(1 - TAIL)
@@ -52,8 +53,6 @@ def score_statistic(
         n: All pairs.
         difference: The true difference, in (-1, 1), one number or many.
     """
-    import numpy as np
-
     won, lost = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     distance = won - lost - n * difference
     linear = (2 * n - won + lost) * difference - won - lost
@@ -67,8 +66,6 @@ def score_statistic(
 
 def _difference_at(wins: int, losses: int, n: int, within: tuple[float, float], wanted: float) -> float:
     """Return the difference at which the statistic, which falls as the difference grows, has the wanted value."""
-    import numpy as np
-
     low, high = within
     for _ in range(_ROUNDS):
         places = np.linspace(low, high, _PARTS + 1)

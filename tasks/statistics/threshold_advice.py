@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -61,8 +62,6 @@ def advise_threshold(
     Returns:
         The advice, or ``None`` with under 20 labels of either class.
     """
-    import numpy as np
-
     good = labels > 0.5
     if min(good.sum(), (~good).sum()) < LEAST_OF_CLASS:
         return None
@@ -100,8 +99,6 @@ def advise_threshold(
 
 def _best(good: npt.NDArray[np.bool_], values: Floats) -> float:
     """Return the value from which answers pass at which F1 of failing answers is greatest."""
-    import numpy as np
-
     limits, place = np.unique(values, return_inverse=True)
     bad_at = np.bincount(place, ~good, len(limits))
     all_at = np.bincount(place, minlength=len(limits))

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records, show_targets
 from leadline.tasks.statistics.early_stopping import adjusted, cluster_units, log_e_value, log_wealth_at_once
 from leadline.tasks.stopping.gate_questions import GateQuestion
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -128,8 +129,6 @@ def read_seen(connection: DuckDBPyConnection, questions: Sequence[GateQuestion],
 
 
 def _seen(columns: Mapping[str, Any], number: int, population: Mapping[str, Any]) -> Seen:
-    import numpy as np
-
     mine = columns["number"] == number
     names = ("good", "scored", "unscored", "absent")
     values = {name: np.asarray(columns[name][mine], dtype=np.float64) for name in names}

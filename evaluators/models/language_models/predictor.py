@@ -12,13 +12,14 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from leadline.evaluators.ground.errors import OutOfMemory
 from leadline.evaluators.models.checkpoints import additive, align_positions, budget_for, by_length, load_of, padded
 from leadline.evaluators.models.language_models.output_layer import OutputLayer
 from leadline.evaluators.models.runtime import is_out_of_memory, release_memory
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import torch
 
@@ -103,8 +104,6 @@ class Predictor:
         Raises:
             OutOfMemory: A window does not fit into memory even alone.
         """
-        import numpy as np
-
         out = np.zeros(len(windows))
         jobs = list(self._jobs(windows))
         try:
@@ -123,7 +122,6 @@ class Predictor:
 
     def forward(self, jobs: Sequence[ContextBatch]) -> npt.NDArray[np.float64]:
         """Run the model on jobs and return the sums of their windows, of shape ``(jobs, _TOGETHER)``, zeros after."""
-        import numpy as np
         import torch
 
         with torch.inference_mode():

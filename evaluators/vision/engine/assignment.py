@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.vision.engine.overlap import Pairs
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
 def ranks(group: npt.NDArray[np.int64], *keys: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the rank of each line within its group by rising keys, the first deciding first, ties by position."""
-    import numpy as np
-
     order = np.lexsort((*reversed(keys), group))
     sorted_group = group[order]
     first = np.ones(len(group), dtype=bool)
@@ -32,8 +31,6 @@ def ranks(group: npt.NDArray[np.int64], *keys: npt.NDArray[np.float64]) -> npt.N
 
 def best_only(pairs: Pairs) -> Pairs:
     """Return for each prediction its pair of highest IoU, the first ground truth where several are equal."""
-    import numpy as np
-
     order = np.lexsort((pairs.truth, -pairs.iou, pairs.prediction))
     sorted_prediction = pairs.prediction[order]
     first = np.ones(len(order), dtype=bool)
@@ -63,8 +60,6 @@ def assign(
     Returns:
         Lines of the ground truth, -1 for none, shape ``(predictions, t)``.
     """
-    import numpy as np
-
     found = np.full((len(group), len(thresholds)), -1, dtype=np.int64)
     if not len(pairs.iou):
         return found
@@ -87,8 +82,6 @@ def _take_turn(
     found: npt.NDArray[np.int64],
 ) -> None:
     """Let one prediction of each group choose; ``pairs`` are in the order of preference within a prediction."""
-    import numpy as np
-
     free = (pairs.iou[:, np.newaxis] >= thresholds) & ~taken[pairs.truth]
     starts = np.flatnonzero(np.diff(pairs.prediction, prepend=-1))
     position = np.where(free, np.arange(len(pairs.iou))[:, np.newaxis], len(pairs.iou))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.data.details import MOST_CONFUSED, Confusion
 from leadline.evaluators.data.label_map import LabelName
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 NOTHING: Final = "(nothing)"
@@ -36,8 +37,6 @@ def confusion(
         found: For each item its predicted label by number, ``len(names)`` for none.
         weight: For each item its weight.
     """
-    import numpy as np
-
     seen = np.bincount(expected, weight, len(names) + 1) + np.bincount(found, weight, len(names) + 1)
     order = labels[np.lexsort((labels, -seen[labels]))]
     kept = order if len(order) < MOST_CONFUSED else order[: MOST_CONFUSED - 2]

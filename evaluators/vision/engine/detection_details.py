@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.data.details import (
     MOST_EXAMPLES,
     MOST_LABELS,
@@ -35,7 +37,6 @@ from leadline.evaluators.vision.engine.payload import NEVER
 from leadline.evaluators.vision.engine.ranking import POINTS, RankedMetrics, rank
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -69,8 +70,6 @@ class DetectionModel:
 
 def details(model: DetectionModel) -> Details:
     """Return the values by label, curves, confusion matrices, examples and Valor's records."""
-    import numpy as np
-
     dataset, weights = model.dataset, model.weights
     measured, truths = dataset.measure(weights), dataset.truths(weights)
     counted, errors = count(dataset, weights, model.rules.curve), errors_of(dataset)
@@ -101,8 +100,6 @@ def details(model: DetectionModel) -> Details:
 def _label_values(
     model: DetectionModel, measured: RankedMetrics, truths: npt.NDArray[np.float64], order: Sequence[int]
 ) -> Iterator[LabelValues]:
-    import numpy as np
-
     dataset = model.dataset
     weight = model.weights[dataset.prediction_image]
     predicted = np.bincount(dataset.predictions["label"], weight, len(dataset.names))
@@ -113,8 +110,6 @@ def _label_values(
 
 
 def _key_values(model: DetectionModel, measured: RankedMetrics) -> Iterator[LabelValues]:
-    import numpy as np
-
     for number, key in enumerate(model.dataset.keys):
         labels = np.flatnonzero((model.dataset.key == number) & np.isfinite(measured.precision[:, 0]))
         yield {"key": key, "value": "", "values": _values(model, measured, labels)}
@@ -130,16 +125,12 @@ def _values(
 
 
 def _finite(values: npt.NDArray[np.float64]) -> float | None:
-    import numpy as np
-
     return float(values.mean()) if values.size and np.isfinite(values).all() else None
 
 
 def _curves(
     model: DetectionModel, counted: CountedErrors, truths: npt.NDArray[np.float64], labels: Sequence[int]
 ) -> list[Curve]:
-    import numpy as np
-
     dataset = model.dataset
     with_truth = [label for label in labels if truths[label] > 0]
     if not with_truth:
@@ -185,8 +176,6 @@ def _curve(
 
 def _confusion(model: DetectionModel, key: int) -> Confusion:
     """Count which ground truth of a label key is taken for what, by predictions of at least the score asked for."""
-    import numpy as np
-
     dataset, weights = model.dataset, model.weights
     mine = np.flatnonzero(dataset.key == key)
     truth = np.flatnonzero(dataset.key[dataset.truth["label"]] == key)
@@ -224,8 +213,6 @@ def _sorted(examples: Iterator[Example]) -> list[Example]:
 
 def _mistaken(model: DetectionModel, errors: Errors) -> Iterator[Example]:
     """Yield ground truths that stand beside a prediction of another label in the confusion matrix."""
-    import numpy as np
-
     dataset = model.dataset
     for label, of_label in enumerate(errors.truth):
         lines = of_label[dataset.truth["partner"][of_label] >= 0]

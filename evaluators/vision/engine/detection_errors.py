@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.payload import RIGHT, WRONG, Records
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 CONFIDENCES: Final = tuple(step / 100 for step in range(5, 100, 5))
@@ -51,8 +52,6 @@ def count(dataset: Dataset, weights: npt.NDArray[np.float64], curve: int) -> Cou
         weights: How often each payload counts.
         curve: Bit of the IoU threshold of the curves.
     """
-    import numpy as np
-
     labels = len(dataset.names)
     lines, truth = dataset.predictions, dataset.truth
     weight, truth_weight = weights[dataset.prediction_image], weights[dataset.truth_image]
@@ -87,16 +86,12 @@ def count(dataset: Dataset, weights: npt.NDArray[np.float64], curve: int) -> Cou
 
 def _levels(score: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return how many of the confidences a score reaches."""
-    import numpy as np
-
     return np.searchsorted(np.array(CONFIDENCES), score, "right").astype(np.int64)
 
 
 def _histogram(
     label: npt.NDArray[np.int64], level: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], labels: int
 ) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     width = len(CONFIDENCES) + 1
     return np.bincount(label * width + level, weight, labels * width).reshape(labels, width).astype(np.float64)
 
@@ -120,8 +115,6 @@ class Errors:
 
 def errors_of(dataset: Dataset) -> Errors:
     """Return the right and wrong predictions and the ground truths of a dataset."""
-    import numpy as np
-
     lines, truth, labels = dataset.predictions, dataset.truth, len(dataset.names)
     how = lines["how"]
     neither = (how == 0) & (lines["ignored"] == 0)
@@ -136,8 +129,6 @@ def errors_of(dataset: Dataset) -> Errors:
 def _by_label(
     records: Records, which: npt.NDArray[np.int64], worst: npt.NDArray[np.float64], labels: int
 ) -> list[npt.NDArray[np.int64]]:
-    import numpy as np
-
     label = records["label"][which]
     order = np.lexsort((worst[which], label))
     bounds = np.searchsorted(label[order], np.arange(1, labels))
@@ -151,8 +142,6 @@ def ratio(part: npt.NDArray[np.float64], total: npt.NDArray[np.float64]) -> npt.
         part: Numerators.
         total: Denominators, of the same shape.
     """
-    import numpy as np
-
     return np.divide(part, total, out=np.zeros_like(part), where=total > 0)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.vision.engine.image_batch import MatchedBatch
 from leadline.evaluators.vision.engine.ranking import Method, RankedMetrics, rank
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -45,8 +46,6 @@ def _weighted_mean(
     values: npt.NDArray[np.float64], weight: npt.NDArray[np.float64], group: npt.NDArray[np.int64], groups: int
 ) -> npt.NDArray[np.float64]:
     """Return the weighted mean of the values of each group, NaN where all weights are 0."""
-    import numpy as np
-
     total = np.bincount(group, weight, groups)
     summed = np.bincount(group, np.where(weight > 0, values, 0.0) * weight, groups)
     out: npt.NDArray[np.float64] = np.divide(summed, total, out=np.full(groups, np.nan), where=total > 0)
@@ -65,8 +64,6 @@ def values_by_image(
         method: Valor's rules or COCO's.
         least_score: Confidence below which a true positive does not count for recall.
     """
-    import numpy as np
-
     if not len(matched.truth):
         return [None] * images
     labels = len(matched.names)

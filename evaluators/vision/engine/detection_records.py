@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.confusion import as_count
 from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, CountedErrors, Errors, f1, ratio
@@ -12,7 +14,6 @@ from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.ranking import RankedMetrics
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -29,8 +30,6 @@ def metric_records(
         ious: The thresholds.
         returned: Thresholds whose AP and mAP are listed.
     """
-    import numpy as np
-
     over = {"ious": list(ious)}
     known = np.isfinite(measured.precision[:, 0])
     recall = measured.recall.mean(axis=1)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.data.annotations import Annotations
 from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine.assignment import assign, best_only, ranks
@@ -18,7 +20,6 @@ from leadline.evaluators.vision.engine.payload import NEVER, RIGHT, WRONG, Recor
 from leadline.evaluators.vision.engine.ranking import Method
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 COCO_MOST: Final = 100
@@ -81,8 +82,6 @@ def match_images(images: Sequence[tuple[Annotations, Annotations]], rules: Rules
     Raises:
         ValueError: A geometry makes no sense, or cannot be converted.
     """
-    import numpy as np
-
     names, predictions, truth, keys = _sides(images, rules)
     thresholds = np.array(rules.thresholds)
     if rules.method == "coco":
@@ -110,8 +109,6 @@ def _sides(
     images: Sequence[tuple[Annotations, Annotations]], rules: Rules
 ) -> tuple[list[LabelName], Objects, Objects, npt.NDArray[np.int64]]:
     """Return the labels, the predictions by image and falling score, the ground truth, and the key of each label."""
-    import numpy as np
-
     crowds = rules.method == "coco"
     kept = [(countable(expected, crowds=crowds), countable(predicted, crowds=False)) for expected, predicted in images]
     details = [common_detail([one for side in sides for _, one in side], rules.convert) for sides in kept]
@@ -129,8 +126,6 @@ def _found(
     pairs: Pairs, predictions: Objects, truth: Objects, thresholds: npt.NDArray[np.float64], method: Method
 ) -> npt.NDArray[np.int64]:
     """Return the ground truth that each prediction found at each threshold, -1 for none."""
-    import numpy as np
-
     own = pairs.take(predictions.label[pairs.prediction] == truth.label[pairs.truth])
     keys: tuple[npt.NDArray[np.float64], ...] = (-predictions.score,)
     if method == "valor":
@@ -146,8 +141,6 @@ def _partners(
     near: Pairs, predictions: Objects, truth: Objects, keys: npt.NDArray[np.int64], rules: Rules
 ) -> npt.NDArray[np.int64]:
     """Return the prediction with which each ground truth stands in the confusion matrix, of whatever label."""
-    import numpy as np
-
     confident = near.take(predictions.score[near.prediction] >= rules.confusion_score)
     group = predictions.image * (int(keys.max(initial=0)) + 1) + keys[predictions.label]
     threshold = np.array([rules.thresholds[rules.curve]])
@@ -165,8 +158,6 @@ def _prediction_records(
     hits: npt.NDArray[np.bool_],
     ignored: npt.NDArray[np.bool_],
 ) -> Records:
-    import numpy as np
-
     out = np.zeros(len(predictions), dtype=prediction_type(hits.shape[1]))
     out["label"], out["index"], out["score"] = predictions.label, predictions.index, predictions.score
     bits = np.uint64(1) << np.arange(hits.shape[1], dtype=np.uint64)
@@ -187,8 +178,6 @@ def _truth_records(
     first: npt.NDArray[np.int64],
     partner: npt.NDArray[np.int64],
 ) -> Records:
-    import numpy as np
-
     out = np.zeros(len(truth), dtype=truth_type())
     out["label"], out["index"] = truth.label, truth.index
     same = predictions.label[near.prediction] == truth.label[near.truth]

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine.detection_metrics import summarise
 from leadline.evaluators.vision.engine.payload import Records, prediction_type, truth_type, unpack
 from leadline.evaluators.vision.engine.ranking import Method, RankedMetrics, Ranking, rank
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -43,8 +44,6 @@ class Dataset:
 
     def truths(self, weight: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the weighted number of ground truths of each label."""
-        import numpy as np
-
         return np.bincount(self.truth["label"], weight[self.truth_image], len(self.names)).astype(np.float64)
 
     def measure(self, weight: npt.NDArray[np.float64]) -> RankedMetrics:
@@ -65,8 +64,6 @@ def gather(
         method: Whose rules decide.
         least_score: Confidence below which a true positive does not count for recall.
     """
-    import numpy as np
-
     names, joined = unpack(payloads, {"predictions": prediction_type(bits), "truth": truth_type()})
     (prediction_image, predictions), (truth_image, truth) = joined["predictions"], joined["truth"]
     keys = list(dict.fromkeys(key for key, _ in names))
@@ -98,8 +95,6 @@ def unfold(bits: npt.NDArray[np.unsignedinteger[Any]], number: int) -> npt.NDArr
         bits: Bits of each line, shape ``(n,)``.
         number: Number of bits.
     """
-    import numpy as np
-
     return (bits[:, np.newaxis] >> np.arange(number, dtype=bits.dtype)) & bits.dtype.type(1) > 0
 
 
@@ -113,8 +108,6 @@ def metrics_under(
         weights: Weightings of the images, shape ``(b, images)``.
         threshold: Place of the threshold of ``map`` and ``ap``.
     """
-    import numpy as np
-
     one_owner = np.zeros(len(dataset.keys), dtype=np.int64)
     lines = []
     for weight in weights:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.data.rle import decode_many
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.data.annotations import Raster
@@ -53,8 +54,6 @@ def from_rasters(rasters: Sequence[Raster]) -> list[Runs]:
     Raises:
         ValueError: The counts of a mask do not fill it exactly.
     """
-    import numpy as np
-
     number, counts = decode_many([raster["counts"] for raster in rasters])
     last = np.cumsum(number)
     running = np.concatenate(([0], np.cumsum(counts)))
@@ -88,8 +87,6 @@ def intersections(masks: Sequence[Runs], other: Runs) -> npt.NDArray[np.int64]:
     Raises:
         ValueError: The masks are not all of one size.
     """
-    import numpy as np
-
     same_size(mask.size for mask in (*masks, other))
     number = np.array([len(mask.starts) for mask in masks], dtype=np.int64)
     if not number.sum() or not len(other.starts):
@@ -112,8 +109,6 @@ def union(masks: Sequence[Runs]) -> Runs:
     Raises:
         ValueError: The masks are not all of one size.
     """
-    import numpy as np
-
     same_size(mask.size for mask in masks)
     if len(masks) == 1:
         return masks[0]
@@ -149,8 +144,6 @@ def envelope(runs: Runs) -> tuple[float, float, float, float]:
 
 def columns(runs: Runs) -> npt.NDArray[np.float64]:
     """Return the set pixels as boxes one column wide, shape ``(n, 4)``: the runs cut where a column ends."""
-    import numpy as np
-
     height = runs.size[0]
     first, last = runs.starts // height, (runs.ends - 1) // height
     repeat = last - first + 1

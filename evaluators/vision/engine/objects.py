@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.data.annotations import Annotation, Annotations, geometry, parts
 from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine import mask_runs, planar
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 Detail: TypeAlias = Literal["box", "polygon", "raster"]
@@ -53,8 +54,6 @@ class Labels:
 
     def keys(self) -> npt.NDArray[np.int64]:
         """Return for each label the number of its key."""
-        import numpy as np
-
         numbers = {key: number for number, key in enumerate(dict.fromkeys(key for key, _ in self.names))}
         return np.array([numbers[key] for key, _ in self.names], dtype=np.int64)
 
@@ -144,8 +143,6 @@ def collect(images: Sequence[tuple[Sequence[tuple[int, Annotation]], Detail]], l
     Raises:
         ValueError: A geometry makes no sense.
     """
-    import numpy as np
-
     image: list[int] = []
     label: list[int] = []
     score: list[float] = []

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.vision.engine import mask_runs, planar
 from leadline.evaluators.vision.engine.objects import Objects
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 _MOST_PAIRS: Final = 1_000_000
@@ -48,8 +49,6 @@ def overlapping(predictions: Objects, truth: Objects, key_of: npt.NDArray[np.int
         key_of: Number of each label's key.
         least: Least IoU, above 0.
     """
-    import numpy as np
-
     found = [_at_least(_exact(pairs, predictions, truth), least) for pairs in _candidates(predictions, truth, key_of)]
     if not found:
         nothing = np.empty(0, dtype=np.int64)
@@ -67,8 +66,6 @@ def _at_least(pairs: Pairs, least: float) -> Pairs:
 
 def _candidates(predictions: Objects, truth: Objects, key_of: npt.NDArray[np.int64]) -> Iterator[Pairs]:
     """Yield, in portions, the pairs whose boxes overlap; ``iou`` is that of the boxes."""
-    import numpy as np
-
     if not len(predictions) or not len(truth):
         return
     keys = int(key_of.max()) + 1
@@ -94,8 +91,6 @@ def _candidates(predictions: Objects, truth: Objects, key_of: npt.NDArray[np.int
 def _box_iou(
     prediction: npt.NDArray[np.int64], true: npt.NDArray[np.int64], predictions: Objects, truth: Objects
 ) -> Pairs:
-    import numpy as np
-
     a, b = predictions.box, truth.box
     width = np.minimum(a[prediction, 2], b[true, 2]) - np.maximum(a[prediction, 0], b[true, 0])
     near = np.flatnonzero(width > 0)
@@ -118,16 +113,12 @@ def _ratio(
     true: npt.NDArray[np.float64],
     crowd: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     union = np.where(crowd, predicted, predicted + true - shared)
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
 def _exact(pairs: Pairs, predictions: Objects, truth: Objects) -> Pairs:
     """Replace the IoU of boxes by that of the geometries that are no axis-aligned boxes."""
-    import numpy as np
-
     if not predictions.shape and not truth.shape:
         return pairs
     shaped = np.array(
@@ -150,8 +141,6 @@ def _of_masks(
     pairs: Pairs, predictions: Objects, truth: Objects
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the intersections and both areas of masks, in pixels; all that meet one true mask are measured at once."""
-    import numpy as np
-
     shared = np.zeros(len(pairs.truth))
     order = np.argsort(pairs.truth, kind="stable")
     for which in np.split(order, np.flatnonzero(np.diff(pairs.truth[order])) + 1):
@@ -161,8 +150,6 @@ def _of_masks(
 
 
 def _mask_areas(objects: Objects, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     different, where = np.unique(lines, return_inverse=True)
     return np.array([objects.shape[line].area for line in different.tolist()], dtype=np.float64)[where]
 

@@ -10,11 +10,12 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 Records: TypeAlias = "npt.NDArray[np.void]"
@@ -35,8 +36,6 @@ def prediction_type(thresholds: int) -> np.dtype[np.void]:
     ``label`` and ``index`` (its place in the row's annotations), ``score``, the bits ``hits`` and ``ignored`` by IoU
     threshold, and ``how``.
     """
-    import numpy as np
-
     bits = next(f"<u{size}" for size in (2, 4, 8) if thresholds <= 8 * size)
     return np.dtype(
         [("label", "<u4"), ("index", "<u4"), ("score", "<f8"), ("hits", bits), ("ignored", bits), ("how", "u1")]
@@ -49,8 +48,6 @@ def truth_type() -> np.dtype[np.void]:
     ``label`` and ``index``, the highest score of a prediction that overlaps it with its label (``right``) and with
     another (``wrong``), and the line of its prediction in the confusion matrix, -1 for none.
     """
-    import numpy as np
-
     return np.dtype([("label", "<u4"), ("index", "<u4"), ("right", "<f8"), ("wrong", "<f8"), ("partner", "<i4")])
 
 
@@ -61,8 +58,6 @@ def pack(names: Sequence[LabelName], predictions: Records, truth: Records) -> Js
         names: Labels by number.
         truth: Records of the ground truth.
     """
-    import numpy as np
-
     used = np.unique(np.concatenate([predictions["label"], truth["label"]])).tolist()
     used.sort(key=lambda label: names[label])
     labels: dict[str, list[str]] = {}
@@ -93,8 +88,6 @@ def unpack(
         payloads: What :func:`pack` made.
         kinds: The records' types by member.
     """
-    import numpy as np
-
     numbers: dict[LabelName, int] = {}
     parts: dict[str, list[Records]] = {kind: [] for kind in kinds}
     for payload in payloads:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.data.annotations import Ring
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.vision.engine.mask_runs import Runs, columns
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 Shape: TypeAlias = Any
@@ -72,8 +73,6 @@ def union(shapes: Sequence[Shape]) -> Shape:
 
 def area(shapes: Sequence[Shape]) -> npt.NDArray[np.float64]:
     """Return the areas of shapes, shape ``(n,)``."""
-    import numpy as np
-
     return np.asarray(_shapely().area(_array(shapes)), dtype=np.float64)
 
 
@@ -83,15 +82,11 @@ def intersection(shapes: Sequence[Shape], others: Sequence[Shape]) -> npt.NDArra
     Args:
         others: Their counterparts, as many.
     """
-    import numpy as np
-
     shapely = _shapely()
     return np.asarray(shapely.area(shapely.intersection(_array(shapes), _array(others))), dtype=np.float64)
 
 
 def _array(shapes: Sequence[Shape]) -> npt.NDArray[np.object_]:
-    import numpy as np
-
     out = np.empty(len(shapes), dtype=object)
     out[:] = shapes
     return out

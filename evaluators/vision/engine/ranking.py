@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 Method: TypeAlias = Literal["valor", "coco"]
@@ -72,8 +73,6 @@ class Ranking:
             weight: How often each prediction counts, in the order of ``Ranking.order``, shape ``(n,)``.
             truth: Weighted number of ground truths of each group, shape ``(groups,)``.
         """
-        import numpy as np
-
         shape = (self.thresholds, self.groups)
         positives = np.tile(truth, self.thresholds)
         gained = np.bincount(self.segment, self._steps(weight, positives) * self._best(weight), len(positives))
@@ -90,8 +89,6 @@ class Ranking:
             weight: Weight of each ranked prediction.
             truth: Weighted ground truths of each group.
         """
-        import numpy as np
-
         positives = np.tile(truth, self.thresholds)
         steps = self._steps(weight, positives)
         out = np.zeros((self.thresholds * self.groups, POINTS))
@@ -102,8 +99,6 @@ class Ranking:
 
     def _best(self, weight: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return for each entry the best precision from it on."""
-        import numpy as np
-
         seen = _between(weight * self.counted, self.begin, self.until + 1)
         seen -= _between(weight[self.ignored], *self.ignored_before)
         precision = np.divide(self._found(weight), seen, out=np.zeros(len(seen)), where=seen > 0)
@@ -115,8 +110,6 @@ class Ranking:
 
     def _steps(self, weight: npt.NDArray[np.float64], positives: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return for each entry how many recalls of the grid are reached there and not before."""
-        import numpy as np
-
         mine = positives[self.segment]
         recall = np.divide(self._found(weight), mine, out=np.zeros(len(mine)), where=mine > 0)
         reached = np.where(recall > 0, self._reached(recall), 0)
@@ -126,8 +119,6 @@ class Ranking:
 
     def _reached(self, recall: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return how many recalls of the grid are at most the given ones."""
-        import numpy as np
-
         number = np.clip((recall * (POINTS - 1)).astype(np.int64), 0, POINTS - 1)
         number += self.grid[np.minimum(number + 1, POINTS - 1)] <= recall
         number = np.minimum(number, POINTS - 1)
@@ -161,8 +152,6 @@ def rank(
         method: Whose rules decide.
         least_score: Confidence below which a true positive does not count for recall.
     """
-    import numpy as np
-
     order = np.lexsort((-hits.sum(axis=1), -score, group))
     group, score, hits, ignored = group[order], score[order], hits[order], ignored[order]
     threshold, position = np.nonzero(hits.T)
@@ -200,8 +189,6 @@ def rank(
 
 def _changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Return where a line differs from the one before it."""
-    import numpy as np
-
     out = np.ones(len(columns[0]), dtype=bool)
     if len(out):
         out[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
@@ -210,8 +197,6 @@ def _changes(*columns: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> npt.N
 
 def _last_of_run(starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
     """Return for each line the last line of its run."""
-    import numpy as np
-
     ends = np.append(starts[1:], length)
     return np.repeat(ends - 1, ends - starts) if length else np.empty(0, dtype=np.int64)
 
@@ -220,8 +205,6 @@ def _between(
     values: npt.NDArray[np.float64], start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Return sums of the values from ``start`` to before ``stop``."""
-    import numpy as np
-
     running = np.concatenate(([0.0], np.cumsum(values)))
     out: npt.NDArray[np.float64] = running[stop] - running[start]
     return out
@@ -233,8 +216,6 @@ def _best_from_here(values: npt.NDArray[np.float64], segment: npt.NDArray[np.int
     Each segment is lifted above those behind it, so that one running maximum serves all. The lifted values only say
     where the maximum stands, so that no digit of it is lost.
     """
-    import numpy as np
-
     if not len(values):
         return values
     lifted = (values - 2.0 * segment)[::-1]

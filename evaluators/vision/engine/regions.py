@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leadline.evaluators.data.annotations import Annotations
 from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine import mask_runs, planar
 from leadline.evaluators.vision.engine.objects import convert
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -108,8 +109,6 @@ def overlaps(
 
 
 def _overlap(truth: Mapping[str, Region], predicted: Mapping[str, Region], geometry: _Geometry) -> Overlap:
-    import numpy as np
-
     true, found = ([region.shape for region in side.values()] for side in (truth, predicted))
     shared = np.zeros((len(true), len(found)))
     for line, shape in enumerate(true):
@@ -126,8 +125,6 @@ def _overlap(truth: Mapping[str, Region], predicted: Mapping[str, Region], geome
 
 def _uncovered(regions: Mapping[str, Region], others: Sequence[Any], geometry: _Geometry) -> npt.NDArray[np.float64]:
     """Return how much of each region none of the others covers."""
-    import numpy as np
-
     areas = np.array([region.area for region in regions.values()], dtype=np.float64)
     if not len(areas) or not others:
         return areas

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.regions import Overlap
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from scipy.sparse import csr_array
 
@@ -105,7 +106,6 @@ def _names(payload: Mapping[str, Any]) -> list[LabelName]:
 
 def gather(payloads: Sequence[Any]) -> Segmented:
     """Return the areas of the images whose payloads these are."""
-    import numpy as np
     from scipy.sparse import csr_array
 
     numbers: dict[LabelName, int] = {}
@@ -142,8 +142,6 @@ def iou_by_label(segmented: Segmented, weights: npt.NDArray[np.float64]) -> npt.
         segmented: The images.
         weights: Weightings of the images, shape ``(b, images)``.
     """
-    import numpy as np
-
     truth, union, shared = _sums(segmented, weights)
     out: npt.NDArray[np.float64] = np.divide(shared, union, out=np.full(shared.shape, np.nan), where=truth > 0)
     return out
@@ -156,8 +154,6 @@ def pooled(segmented: Segmented, weights: npt.NDArray[np.float64]) -> dict[str, 
         segmented: The images.
         weights: Weightings of the images, shape ``(b, images)``.
     """
-    import numpy as np
-
     truth, union, shared = _sums(segmented, weights)
     known = truth > 0
     by_label = np.divide(shared, union, out=np.zeros(shared.shape), where=known)
@@ -179,7 +175,5 @@ def _sums(
 
 
 def _ratio(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     out: npt.NDArray[np.float64] = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
     return out

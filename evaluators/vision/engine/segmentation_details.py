@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_LABELS, Confusion, Details, Example, LabelValues
 from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.confusion import as_count, confusion
 from leadline.evaluators.vision.engine.segmentation import Segmented, iou_by_label
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -23,8 +24,6 @@ def details(segmented: Segmented, weights: npt.NDArray[np.float64], cases: Seque
         weights: How often each payload counts.
         cases: A case of each payload.
     """
-    import numpy as np
-
     truth, predicted, shared = (
         (weights[np.newaxis] @ areas)[0] for areas in (segmented.truth, segmented.predicted, segmented.shared)
     )
@@ -65,8 +64,6 @@ def _key_values(segmented: Segmented, iou: npt.NDArray[np.float64]) -> Iterator[
 
 
 def _mean(segmented: Segmented, iou: npt.NDArray[np.float64], key: int) -> float | None:
-    import numpy as np
-
     mine = iou[(segmented.key == key) & np.isfinite(iou)]
     return float(mine.mean()) if len(mine) else None
 
@@ -89,8 +86,6 @@ def _records(
 def _confusion(
     segmented: Segmented, key: int, shared: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
 ) -> Confusion:
-    import numpy as np
-
     image, true, found, area = segmented.confused
     labels = np.flatnonzero(segmented.key == key)
     mine = np.isin(true, labels) | np.isin(found, labels)

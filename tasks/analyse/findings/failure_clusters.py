@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.data.row import Severity
 from leadline.evaluators.ground.text import count, listing, percent, quoted
 from leadline.evaluators.models.vectors import text_digest
@@ -33,7 +35,6 @@ from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.statistics import fisher_exact
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.tasks.analyse.findings.run_view import RunView
@@ -293,8 +294,6 @@ def _drawn(line: Mapping[str, Any]) -> list[int]:
 def _of_model(
     line: Mapping[str, Any], by_row: Mapping[int, Mapping[str, Any]], embedded: Sequence[Mapping[bytes, Any]]
 ) -> Failures:
-    import numpy as np
-
     failing, passing = [[by_row[row] for row in line[name]] for name in ("failing", "passing")]
     questions = [row["question"] or "" for row in (*failing, *passing)]
     vectors, seen_by = _question_vectors(questions, embedded)
@@ -333,8 +332,6 @@ def over_represented(
         members: Places of the cluster's rows in ``bad``.
         sampling: Rows that each failing and each passing row stands for.
     """
-    import numpy as np
-
     inside = np.zeros(len(bad), dtype=bool)
     inside[list(members)] = True
     total = bad[inside].sum(axis=0)
@@ -353,8 +350,6 @@ def over_represented(
 
 
 def _cosines(vectors: npt.NDArray[np.float64], centre: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(np.atleast_2d(centre), axis=1)
     cosines = np.divide((vectors * centre).sum(axis=1), lengths, out=np.zeros(len(vectors)), where=lengths > 1e-12)
     return np.asarray(cosines.round(9))  # so that equal questions are equally near
@@ -375,8 +370,6 @@ def _question_vectors(
     questions: Sequence[str], embedded: Sequence[Mapping[bytes, Any]]
 ) -> tuple[npt.NDArray[np.float64], str]:
     """Return vectors of questions, and what they are: the embeddings of this run if it has all of them, else words."""
-    import numpy as np
-
     digests = [text_digest(question) for question in questions]
     for found in embedded:
         if all(digest in found for digest in digests):

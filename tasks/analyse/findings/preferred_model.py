@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from leadline.evaluators.ground.text import count, percent
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.run_view import RunView
@@ -76,8 +78,6 @@ def _between(pairs: Sequence[JudgedPair], one: str, other: str) -> Mean | None:
         one: Key of the model.
         other: Key of the other.
     """
-    import numpy as np
-
     sums: defaultdict[int, float] = defaultdict(float)
     sizes: defaultdict[int, int] = defaultdict(int)
     for pair in pairs:

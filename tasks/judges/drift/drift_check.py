@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.budget import Limits
@@ -32,7 +34,6 @@ from leadline.tasks.statistics.judge_drift import (
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 State: TypeAlias = Literal["steady", "suspect", "changed"]
@@ -287,8 +288,6 @@ def _union(*names: Iterable[str]) -> tuple[str, ...]:
 
 def _tokens_p(enrolment: Enrolment, fresh: Replies) -> float:
     """Return the chance of so other lengths of replies if nothing changed; 1 where the provider tells none."""
-    import numpy as np
-
     old = np.array(enrolment.replies.tokens, float)
     new = np.array([line[0] for line in fresh.tokens], float)
     return value_drift(old, new).p if old.all() and new.all() else 1.0

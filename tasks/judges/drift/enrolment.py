@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
@@ -16,7 +18,6 @@ from leadline.tasks.judges.drift.epochs import judge_files, keep
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 ENROLLED_REPLIES: Final = 4
@@ -143,15 +144,11 @@ class Enrolment:
 
     def verdicts(self, replies: Replies) -> npt.NDArray[np.int64]:
         """Return replies as verdicts of 0 and 1, probes by replies."""
-        import numpy as np
-
         lines = zip(self.probes, replies.values, strict=True)
         return np.array([[int(self.metrics[probe.metric].passes(value)) for value in line] for probe, line in lines])
 
     def numbers(self, replies: Replies) -> npt.NDArray[np.float64] | None:
         """Return the values of probes for metrics that are no verdicts, placed in their ranges; ``None`` if none."""
-        import numpy as np
-
         lines = [
             [self.metrics[probe.metric].placed(value) for value in line]
             for probe, line in zip(self.probes, replies.values, strict=True)

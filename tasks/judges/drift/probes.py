@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.ground.error_codes import ErrorCode
@@ -26,7 +28,6 @@ from leadline.tasks.score.rows import missing_inputs, read_rows, reduced
 from leadline.tasks.store.store import JOBS, Run, Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 MOST_CANARIES: Final = 20
@@ -152,8 +153,6 @@ def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> npt.NDArray[
         metric: The metric that a judge is probed for.
         number: Rows wanted.
     """
-    import numpy as np
-
     values = judged.values
     passes = [metric.passes(value) for value in values.tolist()]
     order = np.array(_shuffled(range(len(values)), judged.keys), np.int64)

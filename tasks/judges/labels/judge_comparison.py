@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.text import count
@@ -23,7 +25,6 @@ from leadline.tasks.statistics.paired import PairedResult, PairedSeries, holm, m
 from leadline.tasks.statistics.statistics import Interval
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -151,8 +152,6 @@ def compare_judges(
         UsageError: People told of too few rows.
         LeadlineError: The judges did.
     """
-    import numpy as np
-
     first = next(iter(judged.values()))
     binary, labelled = first.judging.metric.is_binary, first.labelled
     labels = labelled.values(binary=binary)
@@ -215,8 +214,6 @@ class _Rows:
 
     def compare(self, one: Floats, other: Floats) -> PairedResult:
         """Return how much nearer to people the other judge is."""
-        import numpy as np
-
         nearer = np.abs(self.labels - one) - np.abs(self.labels - other)
         copies = self.clusters if self.clusters.max() + 1 < len(self.clusters) else None
         if self.alike:
@@ -226,8 +223,6 @@ class _Rows:
 
 def _values(judged: JudgedLabels) -> Floats:
     """Return a judge's values: passes and fails as 1 and 0, not a number where it gave none."""
-    import numpy as np
-
     values = np.array([math.nan if each.value is None else each.value for each in judged.verdicts], dtype=float)
     if not judged.judging.metric.is_binary:
         return values
@@ -251,8 +246,6 @@ def _judge(
     name: str, judged: JudgedLabels, rows: _Rows, values: Floats, replies: Mapping[str, Mapping[str, Any]]
 ) -> ComparedJudge:
     """Return one judge beside people."""
-    import numpy as np
-
     error = low = high = None
     if not rows.binary:
         apart = np.abs(rows.labels - values)
@@ -281,8 +274,6 @@ def costs_of(calls: Iterable[Sequence[str]], replies: Mapping[str, Mapping[str, 
         calls: The calls of each row.
         replies: What is on record of them: ``cost_usd`` and ``seconds``, by digest.
     """
-    import numpy as np
-
     rows = list(calls)
     found = [replies[digest] for row in rows for digest in row if digest in replies]
     seconds = [float(line["seconds"]) for line in found if line["seconds"] is not None]

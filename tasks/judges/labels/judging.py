@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from leadline.evaluators.core.context import EvalContext
@@ -114,8 +115,6 @@ class JudgedLabels:
 
     def judged_rows(self) -> JudgedRows:
         """Return the rows with a value in the form in which the rows of a run are held against labels."""
-        import numpy as np
-
         told = [
             (row, each.value)
             for row, each in zip(self.labelled.rows, self.verdicts, strict=True)

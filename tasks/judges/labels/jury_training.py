@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import count
@@ -23,7 +25,6 @@ from leadline.tasks.load.label import TIE
 from leadline.tasks.statistics.agreement import agreement
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -110,8 +111,6 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
     Raises:
         UsageError: There are too few labels, or a judge that passes good answers no more often than bad ones.
     """
-    import numpy as np
-
     first = next(iter(judged.values()))
     metric, labelled = first.judging.metric, first.labelled
     names = [member.key for member in jury.members]
@@ -157,8 +156,6 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
 
 def _stands_for(labelled: LabelledRows, aside: Bools) -> Floats:
     """Return how many rows each labelled one stands for by the chance with which it was drawn, each part by itself."""
-    import numpy as np
-
     found = np.ones(len(aside))
     for part in (aside, ~aside):
         rows = tuple(row for row, chosen in zip(labelled.rows, part.tolist(), strict=True) if chosen)
@@ -168,8 +165,6 @@ def _stands_for(labelled: LabelledRows, aside: Bools) -> Floats:
 
 def _votes(metric: JudgedMetric, values: Floats) -> Floats:
     """Return values as passes and fails, 1 and 0; not a number stays."""
-    import numpy as np
-
     passes = metric.passes(values).astype(float)
     passes[np.isnan(values)] = math.nan
     return passes
@@ -217,8 +212,6 @@ def _rates(question: str, names: Sequence[str], votes: Floats, labels: Floats, s
 
 def _shares(question: str, names: Sequence[str], errors: Floats, stands_for: Floats) -> MetricWeights:
     """Return weights in inverse proportion to the mean squared errors of judges (Bates and Granger 1969)."""
-    import numpy as np
-
     known = ~np.isnan(errors)
     rows = (known * stands_for).sum(axis=1)
     means = (np.where(known, errors, 0.0) * stands_for).sum(axis=1) / np.where(rows > 0, rows, 1.0)
@@ -245,8 +238,6 @@ def _measure_sides(names: Sequence[str], votes: Floats, said: _Said, weights: Me
 
 def _agreement(name: str, taken: Sequence[bool | None], said: _Said) -> HeldOut:
     """Return the share of rows on which a side was taken that people took as well."""
-    import numpy as np
-
     sides = np.array([math.nan if side is None else float(side) for side in taken])
     decided = ~np.isnan(sides)
     if not decided.any():
@@ -264,8 +255,6 @@ def _measure_numbers(
     passing: JudgedMetric | None,
 ) -> list[HeldOut]:
     """Return how far judges and jury are from people's numbers, or how often they pass what people pass."""
-    import numpy as np
-
     own = [weights.of(name).weight or 0.0 for name in names]
     numbers: dict[str, list[float]] = {name: values[place].tolist() for place, name in enumerate(names)}
     for how in ("majority", "mean", "dawid-skene"):

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.labels.drawing import strata_of
 from leadline.tasks.judges.labels.row_chances import holding_all, row_chances
@@ -35,7 +37,6 @@ from leadline.tasks.statistics.more_labels import more_until
 from leadline.tasks.statistics.threshold_advice import ThresholdAdvice, advise_threshold
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
@@ -171,8 +172,6 @@ class _Joined:
 
         A row may have a label since another model gave the same answer and was drawn.
         """
-        import numpy as np
-
         among = np.isin(self.places, rows)
         drawn = among & ~np.isnan(self.chances)
         inside = np.flatnonzero(drawn if drawn.any() else among)
@@ -182,8 +181,6 @@ class _Joined:
     @property
     def random(self) -> bool:
         """Say whether all were drawn at random."""
-        import numpy as np
-
         return bool(len(self.places)) and not np.isnan(self.chances).any()
 
 
@@ -198,8 +195,6 @@ def report_labels(
         samples: The samples in which rows were drawn.
         bootstrapped: Give what takes a thousand samples too: the interval of the people's alpha and the advice.
     """
-    import numpy as np
-
     metric = judged.metric
     binary = metric.is_binary
     known = set(judged.keys)
@@ -234,8 +229,6 @@ def report_labels(
 
 def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[LabelSample], *, binary: bool) -> _Joined:
     """Return the labelled rows; several people's labels of a row become one."""
-    import numpy as np
-
     drawn = row_chances(judged, samples)
     by_key: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
@@ -267,8 +260,6 @@ def _of_model(
     judged: JudgedRows, joined: _Joined, name: str, rows: Ints, untold: set[str], ceiling: float, *, binary: bool
 ) -> LabelledModel:
     """Return one model's scores beside its labels."""
-    import numpy as np
-
     scores = judged.metric.passes(judged.values).astype(float) if binary else judged.values
     own = joined.of(rows)
     told = own.values != TIE if binary else np.ones(len(own.values), dtype=bool)
@@ -325,8 +316,6 @@ def _correct_shares(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joined
 
 def _correct_numbers(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joined) -> Corrected | None:
     """Return the mean of all rows as people would give it, by how the labelled ones were drawn."""
-    import numpy as np
-
     given, clusters = scores[own.places], judged.clusters[own.places]
     if np.ptp(own.chances) < 1e-9:
         rest = np.setdiff1d(rows, own.places)
@@ -349,8 +338,6 @@ def _correct_numbers(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joine
 
 def _effective(weights: Floats, clusters: Ints) -> float:
     """Return for how many independent labels these count: of unequal weights, and of copies of one case."""
-    import numpy as np
-
     if not len(weights):
         return 0.0
     groups = np.bincount(np.unique(clusters, return_inverse=True)[1], weights)
@@ -419,8 +406,6 @@ def _state(
 
 def _between_people(labels: Sequence[Label], *, binary: bool, interval: bool) -> tuple[float, float, float]:
     """Return Krippendorff's alpha between people, with its interval if it is wanted; low, value and high."""
-    import numpy as np
-
     people = sorted({label.person for label in labels if label.person != ADJUDICATED})
     keys = sorted({label.key for label in labels})
     ratings = np.full((len(people), len(keys)), math.nan)

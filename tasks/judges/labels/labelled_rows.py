@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import count
@@ -25,7 +27,6 @@ from leadline.tasks.load.label import Label, consensus
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -87,15 +88,11 @@ class LabelledRows:
         Args:
             binary: Whether rows pass or fail.
         """
-        import numpy as np
-
         told = [consensus(row.labels, binary=binary) for row in self.rows]
         return np.array([math.nan if value is None else value for value in told], dtype=float)
 
     def weights(self) -> Floats:
         """Return how many rows each stands for, with a mean of 1; all alike where some were not drawn at random."""
-        import numpy as np
-
         chances = np.array([row.chance for row in self.rows], dtype=float)
         if not len(chances) or np.isnan(chances).any():
             return np.ones(len(chances))

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
@@ -174,8 +176,6 @@ def _longest(array: pa.Array) -> int:
 
 def decoded_sizes(batch: pa.RecordBatch) -> npt.NDArray[Any]:
     """Return about how many bytes each row has when its texts are decoded."""
-    import numpy as np
-
     total = np.zeros(batch.num_rows)
     for column in batch.columns:
         total += _sizes(column)
@@ -189,8 +189,6 @@ def slices(batch: pa.RecordBatch, sizes: npt.NDArray[Any], most: int) -> Iterato
         batch: The rows.
         most: Bytes that they may have together.
     """
-    import numpy as np
-
     ends = np.cumsum(sizes)
     first = 0
     while first < batch.num_rows:
@@ -234,7 +232,6 @@ def _compacted(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 def _sizes(array: pa.Array) -> npt.NDArray[Any]:
     """Return the decoded size of each element of an array."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import numpy as np
+
 from leadline.evaluators.data.annotations import Annotation, Point, geometry, is_rotated, parts
 from leadline.evaluators.data.details import Example
 from leadline.evaluators.data.rle import decode_mask
@@ -148,8 +150,6 @@ def _ring(ring: Sequence[Point], scale: float) -> str:
 
 def _mask(raster: Any, scale: float) -> str:
     """Return a mask as cells of a coarse grid, joined along their rows; cells at the edge end with the item."""
-    import numpy as np
-
     height, width = raster["size"]
     if height * width > MOST_PIXELS:
         return _ring([(0, 0), (width, 0), (width, height), (0, height)], scale)

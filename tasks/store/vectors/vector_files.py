@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.digests import seal
 from leadline.tasks.store.vectors.vector_index import DIGEST_BYTES, as_array
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -30,7 +31,6 @@ def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.T
         digests: Digests of texts.
         vectors: One row per digest.
     """
-    import numpy as np
     import pyarrow as pa
 
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
@@ -103,8 +103,6 @@ def read_vectors(path: Path, rows: npt.NDArray[np.int32]) -> Iterator[npt.NDArra
     Raises:
         Exception: The file cannot be read.
     """
-    import numpy as np
-
     with _opened(path) as file:
         groups = rows // ROW_GROUP
         for group in np.unique(groups):
@@ -132,8 +130,6 @@ def _in_groups(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table
 
 
 def _matrix(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:
-    import numpy as np
-
     array = column.combine_chunks()
     flat = array.flatten()
     values = flat.buffers()[1]  # Arrow's to_numpy imports pandas, 0.2 s of a command

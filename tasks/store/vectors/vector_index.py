@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 DIGEST_BYTES: Final = 16
@@ -45,8 +46,6 @@ class VectorIndex:
             number: What :meth:`find` calls it.
             digests: The digests in the order of its rows.
         """
-        import numpy as np
-
         order = np.argsort(digests, kind="stable")
         part = _Sorted(digests[order], np.full(len(order), number, np.int32), order.astype(np.int32))
         while self._parts and len(self._parts[-1]) <= 2 * len(part):
@@ -58,8 +57,6 @@ class VectorIndex:
         """Forget segments."""
         if not numbers:
             return
-        import numpy as np
-
         kept = [part.taken(~np.isin(part.segments, np.asarray(numbers, np.int32))) for part in self._parts]
         self._parts = [part for part in kept if len(part)]
 
@@ -72,8 +69,6 @@ class VectorIndex:
         Yields:
             A segment's number, positions in ``wanted``, and the row of each, in ascending order.
         """
-        import numpy as np
-
         segments = np.full(len(wanted), -1, np.int32)
         rows = np.zeros(len(wanted), np.int32)
         for part in self._parts:
@@ -91,14 +86,10 @@ class VectorIndex:
 
 def as_array(digests: Sequence[bytes]) -> npt.NDArray[np.bytes_]:
     """Return digests as fixed-width strings: numpy ignores trailing NULs, which at one length confuses no two."""
-    import numpy as np
-
     return np.frombuffer(b"".join(digests), dtype=f"S{DIGEST_BYTES}")
 
 
 def _merged(first: _Sorted, second: _Sorted) -> _Sorted:
-    import numpy as np
-
     both = _Sorted(
         np.concatenate([first.digests, second.digests]),
         np.concatenate([first.segments, second.segments]),
