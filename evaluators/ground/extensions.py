@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+import sys
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
@@ -11,19 +12,21 @@ OWN: Final = "leadline.plugins."
 _PLUGINS: Final = Path(__file__).parents[2] / "plugins"
 
 
-@cache
-def _all() -> Any:
-    return entry_points()  # reads the metadata of all packages
+@lru_cache(maxsize=1)
+def _all(path: tuple[str, ...]) -> Any:
+    """Return the entry points of all packages on Python's path; this reads the metadata of each."""
+    return entry_points()
 
 
-@cache
 def extensions(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, without those of Leadline's own plug-ins that are not in this checkout.
 
     Args:
         group: For example ``leadline.commands``.
     """
-    return tuple(entry for entry in _all().select(group=group) if not is_own(entry) or _source_of(entry).exists())
+    return tuple(
+        entry for entry in _all(tuple(sys.path)).select(group=group) if not is_own(entry) or _source_of(entry).exists()
+    )
 
 
 def is_own(entry: EntryPoint) -> bool:

@@ -17,7 +17,10 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.store.store import Run, Store
 from tests.support.command import run as command
+from tests.tasks.analyse.test_annotated_run import Ran, classified
 from tests.tasks.publish.sample import HOSTILE, make_sample
+
+__all__ = ["classified"]
 
 HEATMAP = {
     "global_html_fragment/text_html.meta",
@@ -366,7 +369,7 @@ def test_a_run_without_a_single_score_still_has_a_report(tmp_path: Path) -> None
     with duckdb.connect(str(run.database)) as connection:
         for table in ("scores", "evidence", "aggregates", "flips", "flip_rates", "problems", "insights"):
             connection.execute(f"DELETE FROM {table}")
-    record = {"dataset": run.read()["dataset"]}
+    record = {"dataset": run.read()["dataset"], "config": {"results": "sonar"}}
     with open_run(store, run) as connection:
         results = publish(connection, run, record)
     report = read(results.folder / "report.json")
@@ -387,3 +390,14 @@ def test_the_tree_that_a_run_did_not_ask_for_is_exported_as_one_that_did_has_it(
     into = tmp_path / "tree"
     assert command(["export", run.id, "--store", str(store.root), "--as", "sonar", "-o", str(into)]) == 0
     assert {path.relative_to(into): path.read_bytes() for path in into.rglob("*") if path.is_file()} == tree
+
+
+def test_details_of_a_classification_are_json_and_csv(classified: Ran) -> None:
+    tree = published(classified.store, classified.run).folder
+    (place,) = tree.glob("valor_classification_*/global_details")
+    document = json.loads((place / "application_json" / "explanation.json").read_text("utf-8"))
+    assert document["models"]["a"]["confusion"][0]["key"] == "class"
+    with (place / "text_csv" / "explanation.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert {(line["model"], line["label"]) for line in lines} >= {("a", ""), ("a", "cat"), ("b", "dog")}
+    assert next(line["recall"] for line in lines if (line["model"], line["label"]) == ("a", "cat")) == "1.0"

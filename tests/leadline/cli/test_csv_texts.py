@@ -70,7 +70,6 @@ def test_no_csv_file_of_a_run_holds_a_formula_or_a_code(project: Path, capsys: p
         "problems.csv",
         "slices.csv",
         "flips.csv",
-        "explanation.csv",
         "q.csv",
     }
     assert {str(file): bad_cells(file) for file in files if bad_cells(file)} == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,16 +104,6 @@ def test_details_are_kept_by_model_with_sizes_of_items(classified: Ran) -> None:
     assert (wrong["case"], wrong["kind"], wrong["value"]) == ("one", "misclassification", "cat")
     assert wrong["size"] == [100, 80], "another row of the case says it"
     assert {example["case"] for example in details["a"]["examples"]} == {"two", "three"}
-
-
-def test_details_are_published_as_json_and_csv(classified: Ran) -> None:
-    (folder,) = classified.run.results.glob("valor_classification_*/global_details")
-    document = json.loads((folder / "application_json" / "explanation.json").read_text("utf-8"))
-    assert document["models"]["a"]["confusion"][0]["key"] == "class"
-    with (folder / "text_csv" / "explanation.csv").open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    assert {(line["model"], line["label"]) for line in lines} >= {("a", ""), ("a", "cat"), ("b", "dog")}
-    assert next(line["recall"] for line in lines if (line["model"], line["label"]) == ("a", "cat")) == "1.0"
 
 
 def test_the_page_draws_the_details_and_shows_hostile_labels_as_text(classified: Ran) -> None:

@@ -27,7 +27,7 @@ from tests.support.command import run
 from tests.support.judges.scripted_judge import question
 from tests.support.stores.runs import make_run
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 DASHBOARD = ROOT / "deployments" / "grafana.json"
 
 

@@ -154,9 +154,7 @@ def test_another_package_registers_by_an_entry_point(monkeypatch: pytest.MonkeyP
     found: plugins.Plugins[Exporter] = plugins.Plugins("exporter", "leadline.tasks.ledger", "acme.exporters")
     entry = EntryPoint("verdicts", f"{__name__}:Verdicts", "acme.exporters")
     monkeypatch.setattr(EntryPoint, "load", lambda self: found.register(Verdicts))
-    monkeypatch.setattr(
-        plugins.importlib.metadata, "entry_points", lambda group: [entry] if group == found.group else []
-    )
+    monkeypatch.setattr(plugins, "extensions", lambda group: [entry] if group == found.group else [])
     assert found.all() == [Verdicts]
     with pytest.raises(UsageError, match="Two exporters are called 'verdicts'"):
         found.register(type("Others", (Verdicts,), {}))
