@@ -135,7 +135,12 @@ def changed_lines(base: str) -> dict[Path, set[int]]:
         elif hunk := re.match(r"@@ \S+ \+(\d+)(?:,(\d+))? @@", line):
             first = int(hunk[1])
             found[file].update(range(first, first + int(hunk[2] or 1)))
-    return {path: lines for path, lines in found.items() if path.suffix == ".py" and lines - {0}}
+    return {path: lines for path, lines in found.items() if is_product(path) and lines - {0}}
+
+
+def is_product(file: Path) -> bool:
+    """Return whether a file of the rooms is a module that has tests, and none of a plug-in's tests."""
+    return file.suffix == ".py" and "tests" not in file.parts
 
 
 def usual_base() -> str:
@@ -149,11 +154,13 @@ def tests_of(file: Path) -> list[str]:
 
     A folder without a test has those of the one above it, if that is not the whole room.
     """
-    folder = Path("tests", file.parent)
-    name, package = ".".join(("leadline", *file.with_suffix("").parts)), ".".join(("leadline", *file.parent.parts))
+    room = Path(*file.parts[:2], "tests") if file.parts[0] == "plugins" else Path("tests", file.parts[0])
+    folder = room.joinpath(*file.parent.parts[2:] if file.parts[0] == "plugins" else file.parent.parts[1:])
+    package = ".".join(file.parent.parts if file.parts[0] == "leadline" else ("leadline", *file.parent.parts))
+    name = f"{package}.{file.stem}"
     named = re.compile(rf"{re.escape(name)}\b|from {re.escape(package)} import [^\n]*\b{file.stem}\b")
     own = folder / f"test_{file.stem.lstrip('_')}.py"
-    for place in (folder, Path("tests", file.parts[0])):
+    for place in (folder, room):
         found = {test for test in place.rglob("test_*.py") if named.search(test.read_text(encoding="utf-8"))}
         if found := found | ({own} if own.exists() else set()):
             return [str(test) for test in sorted(found, key=lambda test: (test != own, test))]
@@ -224,7 +231,7 @@ def main() -> int:
     parser.add_argument("--allow", type=float, default=0.0, help="per cent of the mutants that may survive")
     parser.add_argument("--imported", nargs="*", default=IMPORTED, help="modules that are imported once for all tests")
     given = parser.parse_args()
-    every = {Path(name): None for name in git("ls-files", *ROOMS).splitlines() if name.endswith(".py")}
+    every = {Path(name): None for name in git("ls-files", *ROOMS).splitlines() if is_product(Path(name))}
     lines = every if given.all else changed_lines(given.base or usual_base())
     mutants = [mutant for file in sorted(lines) for mutant in mutants_of(file, lines[file])]
     drawn = random.Random(given.seed).sample(mutants, min(given.most, len(mutants)))
