@@ -47,6 +47,18 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("ci"), derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# The core's tests pass in a checkout without plug-ins; these are about the whole.
+WHOLE = [
+    "docs",
+    "deployments",
+    "golden/test_walks.py",
+    "service",
+    "flows/test_planted_secrets.py",
+    "test_benchmarks.py",
+]
+ROOT = Path(__file__).parent
+collect_ignore = [] if (ROOT / "plugins").is_dir() else [f"tests/{name}" for name in WHOLE]
+
 LONGEST_FIRST = ("e2e", "browser", "postgres", "service", "slow")
 
 

@@ -9,7 +9,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from leadline.flows.alert import Alert, raise_alert
-from leadline.plugins.ops.tests.notify.test_watching import Server
+from tests.support.processes.prefect_runs import Server
 
 pytestmark = pytest.mark.slow
 

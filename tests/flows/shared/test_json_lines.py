@@ -124,18 +124,3 @@ def test_plain_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LEADLINE_LOG_FORMAT")
     assert not wants_json()
     assert prefect_environment() == {}
-
-
-@pytest.mark.slow
-def test_the_watcher_writes_json_too(tmp_path: Path) -> None:
-    (tmp_path / "leadline.toml").write_text('[[notify]]\nname = "team"\nurl_env = "TEAM_URL"\n', encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    # Nobody listens on port 9, which is one line of the log.
-    environment = {**kept, "TEAM_URL": "json://127.0.0.1:9", "PREFECT_API_URL": "http://127.0.0.1:9/api"}
-    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_CLIENT_MAX_RETRIES": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "leadline.cli.main", "notify", "watch", "--once", "--folder", "memory"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    found = lines(done.stderr)
-    assert ("leadline.notify", "warning") in {(line["logger"], line["level"]) for line in found}

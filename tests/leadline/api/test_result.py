@@ -13,8 +13,6 @@ import pytest
 
 import leadline
 from leadline.evaluators.ground.errors import UsageError
-from leadline.plugins.ops.maintenance.garbage import drop_garbage
-from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.publish.exports import frames
 
 EVIL: Any = "<script>alert(1)</script> $x^2$ \" onmouseover='x'"
@@ -176,17 +174,6 @@ def test_a_store_without_runs_gives_empty_frames(tmp_path: Path) -> None:
     store = leadline.open_store(tmp_path / "store")
     assert store.runs().empty
     assert store.history("bleu").empty
-
-
-def test_a_result_whose_run_was_cleared_away_says_so(tmp_path: Path) -> None:
-    row = {"question": "q", "actual_answer": "a", "expected_answer": "b", "model": "bot\x1b[31m\n"}
-    result = leadline.evaluate([row], metrics=["exact_match"], store=tmp_path)
-    assert repr(result).isprintable()
-    assert list(drop_garbage(result.store, Retention(keep_last=0)))
-    assert result._repr_html_() is None
-    for ask in (result.to_html, lambda: result.scores, lambda: result.show("q")):
-        with pytest.raises(UsageError, match="were dropped by leadline gc"):
-            ask()
 
 
 def test_cases_that_were_numbers_are_found_by_them(tmp_path: Path) -> None:

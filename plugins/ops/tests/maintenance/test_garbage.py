@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import leadline
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.plugins.ops.maintenance import garbage
 from leadline.plugins.ops.maintenance.contents import LOCK
@@ -272,3 +273,14 @@ def test_a_killed_clean_up_is_finished_by_the_next(store: Store, monkeypatch: py
 def test_two_clean_ups_do_not_run_at_once(store: Store) -> None:
     with locked(store.root / LOCK), pytest.raises(StoreError, match="Another process cleans"):
         list(drop_garbage(store, OLD))
+
+
+def test_a_result_whose_run_was_cleared_away_says_so(tmp_path: Path) -> None:
+    row = {"question": "q", "actual_answer": "a", "expected_answer": "b", "model": "bot\x1b[31m\n"}
+    result = leadline.evaluate([row], metrics=["exact_match"], store=tmp_path)
+    assert repr(result).isprintable()
+    assert list(drop_garbage(result.store, Retention(keep_last=0)))
+    assert result._repr_html_() is None
+    for ask in (result.to_html, lambda: result.scores, lambda: result.show("q")):
+        with pytest.raises(UsageError, match="were dropped by leadline gc"):
+            ask()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import httpx
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -16,7 +18,7 @@ from leadline.plugins.ops.notify.notice import Kind, Notice
 from leadline.plugins.ops.notify.recipients import EVERYTHING, Recipient
 from leadline.plugins.ops.notify.watching import Watcher
 from leadline.tasks.store.store import Store
-from tests.support.processes.service import eventually
+from tests.support.processes.prefect_runs import Server
 from tests.support.stores.runs import make_run
 
 pytestmark = pytest.mark.slow
@@ -26,50 +28,6 @@ EACH = tuple(Recipient(kinds[0], "json://nowhere", frozenset(kinds)) for kinds i
 """Recipients of so few kinds each that no two notices share a message."""
 
 ENDS = frozenset([Kind.FAILED, Kind.CRASHED, Kind.CANCELLED])
-
-
-class Server:
-    """A Prefect server, and runs on it that a deployment made."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        flow = self.post("/flows/", {"name": "evaluate"})["id"]
-        self._deployment = self.post("/deployments/", {"name": "harbour", "flow_id": flow})["id"]
-
-    def post(self, path: str, body: Any) -> Any:
-        def answered() -> httpx.Response | None:
-            reply = httpx.post(f"{self._url}{path}", json=body, trust_env=False, timeout=30)
-            return None if reply.status_code == 503 else reply  # its SQLite is busy
-
-        reply = eventually(answered, 60, f"an answer to {path}")
-        reply.raise_for_status()
-        return reply.json() if reply.content else None
-
-    def run(
-        self,
-        name: str,
-        state: str,
-        label: str | None = None,
-        message: str = "",
-        due: datetime | None = None,
-        config: dict[str, Any] | None = None,
-    ) -> str:
-        scheduled = {"scheduled_time": (due or datetime.now(UTC)).isoformat()}
-        first = {"type": "SCHEDULED", "state_details": scheduled}
-        asked = {"name": name, "state": first, "idempotency_key": str(uuid4()), "parameters": {"config": config}}
-        made = self.post(f"/deployments/{self._deployment}/create_flow_run", asked)["id"]
-        new: dict[str, Any] = {"type": state, "message": message, **({"name": label} if label else {})}
-        if state == "SCHEDULED":
-            new["state_details"] = scheduled
-        self.post(f"/flow_runs/{made}/set_state", {"state": new, "force": True})
-        return str(made)
-
-    def gate(self, ending: str, payload: dict[str, Any]) -> None:
-        about = {"prefect.resource.id": f"leadline.run.{uuid4()}", "prefect.resource.name": "nightly (r1)"}
-        event = {"event": f"leadline.gate.{ending}", "resource": about, "payload": payload, "id": str(uuid4())}
-        self.post("/events", [event | {"occurred": datetime.now(UTC).isoformat()}])
-        wanted = {"filter": {"id": {"id": [event["id"]]}}}
-        eventually(lambda: self.post("/events/filter", wanted)["events"], 30, "the event is stored")
 
 
 @pytest.fixture
@@ -181,3 +139,18 @@ def test_a_recipient_hears_only_what_it_asked_for(server: Server, store: Store, 
     server.run("crashed", "CRASHED")
     assert watcher.look() == 1
     assert told.titles() == ["crashed (harbour) crashed, so its gate says nothing"]
+
+
+@pytest.mark.slow
+def test_the_watcher_writes_json_too(tmp_path: Path) -> None:
+    (tmp_path / "leadline.toml").write_text('[[notify]]\nname = "team"\nurl_env = "TEAM_URL"\n', encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    # Nobody listens on port 9, which is one line of the log.
+    environment = {**kept, "TEAM_URL": "json://127.0.0.1:9", "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "leadline.cli.main", "notify", "watch", "--once", "--folder", "memory"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    found = [json.loads(line) for line in done.stderr.splitlines()]
+    assert ("leadline.notify", "warning") in {(line["logger"], line["level"]) for line in found}
