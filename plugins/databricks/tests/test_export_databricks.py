@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.cli.main import run
 from leadline.evaluators.core.registry import get
+from tests.support.command import run
 from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 
 SAFETY = "databricks.safety"
