@@ -148,6 +148,7 @@ def test_the_watcher_writes_json_too(tmp_path: Path) -> None:
     # Nobody listens on port 9, which is one line of the log.
     environment = {**kept, "TEAM_URL": "json://127.0.0.1:9", "PREFECT_API_URL": "http://127.0.0.1:9/api"}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    environment["LEADLINE_LOG_FORMAT"] = "json"
     done = subprocess.run(
         [sys.executable, "-m", "leadline.cli.main", "notify", "watch", "--once", "--folder", "memory"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120,
