@@ -18,7 +18,7 @@ from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.tether import tethered
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
-from leadline.flows.prefect.logs import tail
+from leadline.flows.shared.log_files import tail
 
 PR_SET_PDEATHSIG: Final = 1
 STOP_S: Final = 20.0

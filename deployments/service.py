@@ -34,10 +34,10 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.paths import from_home
 from leadline.flows.prefect.background import answers
-from leadline.flows.prefect.logs import tail
 from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.prefect.report_links import UI_VARIABLE
 from leadline.flows.shared.json_lines import json_line, prefect_environment, wants_json
+from leadline.flows.shared.log_files import tail
 from leadline.plugins.ops.notify.recipients import find_recipients
 from leadline.tasks.ground.locks import is_held, locked
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store

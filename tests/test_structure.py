@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -92,6 +93,13 @@ def described(node: ast.AST) -> Iterator[tuple[str, str, str]]:
         section = re.search(r"^Args:\n((?: .*\n?)+)", ast.get_docstring(node) or "", flags=re.M)
         for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", section[1] if section else "", flags=re.M):
             yield name, types.get(name, ""), text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_class_has_a_name_of_its_own_in_its_room(room: str) -> None:
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files_of(room)]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_nothing_but_deployments_imports_a_plug_in() -> None:

@@ -21,12 +21,13 @@ def _all(path: tuple[str, ...]) -> Any:
 def extensions(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, without those of Leadline's own plug-ins that are not in this checkout.
 
+    Ours come last: in a table by name no other package replaces them.
+
     Args:
         group: For example ``leadline.commands``.
     """
-    return tuple(
-        entry for entry in _all(tuple(sys.path)).select(group=group) if not is_own(entry) or _source_of(entry).exists()
-    )
+    found = _all(tuple(sys.path)).select(group=group)
+    return tuple(sorted((each for each in found if not is_own(each) or _source_of(each).exists()), key=is_own))
 
 
 def is_own(entry: EntryPoint) -> bool:
@@ -45,7 +46,8 @@ def loaded(group: str, name: str) -> Any:
     Args:
         name: Name of the entry point.
     """
-    return next((entry.load() for entry in extensions(group) if entry.name == name), None)
+    entry = {each.name: each for each in extensions(group)}.get(name)
+    return entry.load() if entry else None
 
 
 def _source_of(entry: EntryPoint) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
@@ -41,8 +41,10 @@ def _plain_word(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-class Comparison(JudgeReply):
+class ComparedAnswers(JudgeReply):
     """The better of two answers. The reason comes first, so that the judge thinks before it decides."""
+
+    model_config = ConfigDict(title="Comparison")  # judges read it, and scores depend on what they read
 
     reason: Rationale = ""
     verdict: Annotated[Literal["first", "second", "tie"], BeforeValidator(_plain_word)]
@@ -78,8 +80,8 @@ class _Judged(NamedTuple):
     """A pair's outcome, and what the judge said with the row's answer first, and with it second."""
 
     outcome: PairOutcome
-    as_first: Comparison | None = None
-    as_second: Comparison | None = None
+    as_first: ComparedAnswers | None = None
+    as_second: ComparedAnswers | None = None
 
 
 def rivals_of(row: Row, most: int, baseline: str = "") -> tuple[RivalAnswer, ...]:
@@ -220,8 +222,8 @@ class Preference(JudgeEvaluator):
         if rival.answer == own:
             return _Judged(PairOutcome(rival.model, TIE, Order.UNASKED))
 
-        async def ask(first: str, second: str) -> Comparison:
-            return await judge.ask("preference", Comparison, first=first, second=second, **texts)
+        async def ask(first: str, second: str) -> ComparedAnswers:
+            return await judge.ask("preference", ComparedAnswers, first=first, second=second, **texts)
 
         texts: dict[str, Any] = {
             "criteria": self.params.criteria,
@@ -229,7 +231,7 @@ class Preference(JudgeEvaluator):
             "expected_answers": row.expected_answers,
         }
         both = await asyncio.gather(ask(own, rival.answer), ask(rival.answer, own), return_exceptions=True)
-        replies: list[Comparison] = []
+        replies: list[ComparedAnswers] = []
         for reply in both:
             if isinstance(reply, BaseException):
                 raise reply
@@ -284,5 +286,5 @@ def _as_json(pair: _Judged) -> dict[str, Any]:
     return out
 
 
-def _reply(reply: Comparison, meaning: dict[Preferred, str]) -> dict[str, str]:
+def _reply(reply: ComparedAnswers, meaning: dict[Preferred, str]) -> dict[str, str]:
     return {"verdict": reply.verdict, "means": meaning[reply.verdict], "reason": reply.reason}

@@ -11,7 +11,7 @@ from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.collect.prepare import limits_of_collection, output_of, targets_of
-from leadline.flows.shared.plain_steps import Steps
+from leadline.flows.shared.plain_steps import JobSteps
 from leadline.flows.shared.reading import reading
 from leadline.flows.shared.reporting import report
 from leadline.tasks.collect import Collected, Target
@@ -21,7 +21,7 @@ from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 
 
-def run_collection(config: CollectConfig, steps: Steps) -> CollectResult:
+def run_collection(config: CollectConfig, steps: JobSteps) -> CollectResult:
     """Collect answers.
 
     Args:
@@ -40,7 +40,7 @@ def run_collection(config: CollectConfig, steps: Steps) -> CollectResult:
 
 
 def collect_loaded(
-    store: Store, suite: LoadedDataset, targets: tuple[Target, ...], output: Path, limits: Limits, steps: Steps
+    store: Store, suite: LoadedDataset, targets: tuple[Target, ...], output: Path, limits: Limits, steps: JobSteps
 ) -> CollectResult:
     """Collect the answers to a loaded suite, as one step.
 

@@ -28,7 +28,7 @@ class _Stopped(BaseException):
 
 @contextmanager
 def stoppable(kept: str) -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted and its server ends.
+    """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted.
 
     Args:
         kept: Printed when the block is interrupted: what is not lost. The command then leaves with 130 or 143.

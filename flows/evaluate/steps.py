@@ -28,7 +28,7 @@ Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
 """Called with each chunk and its result, or the error of its last attempt."""
 
 
-class Steps(plain_steps.Steps, Protocol):
+class Steps(plain_steps.JobSteps, Protocol):
     """Runs the steps of an evaluation."""
 
     def origin(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.prepare import corpus_of, embed_of, forget_corpus, output_of, settings_of
 from leadline.flows.shared.judge_access import limits_of
-from leadline.flows.shared.plain_steps import Steps
+from leadline.flows.shared.plain_steps import JobSteps
 from leadline.flows.shared.reporting import report
 from leadline.tasks.generate import Form, Generated
 from leadline.tasks.generate import generate as ask_about
@@ -18,7 +18,7 @@ from leadline.tasks.ledger.location import open_ledger, read_ledger
 from leadline.tasks.store.store import Store
 
 
-def run_generation(config: GenerateConfig, steps: Steps) -> GenerateResult:
+def run_generation(config: GenerateConfig, steps: JobSteps) -> GenerateResult:
     """Generate a dataset.
 
     Args:

@@ -16,7 +16,7 @@ from leadline.tasks.judges.labels.judge_comparison import JudgeComparison, compa
 from leadline.tasks.judges.labels.judging import (
     JudgedLabels,
     Judging,
-    Need,
+    LabelsNeed,
     configuration_of,
     judge_labelled_rows,
     judging_by,
@@ -46,7 +46,7 @@ class Candidates:
     judgings: dict[str, Judging]
     held_out: bool
 
-    def needs(self) -> dict[str, Need]:
+    def needs(self) -> dict[str, LabelsNeed]:
         """Return the calls that each judge still has to answer."""
         return {name: need_of(self.store, self.labelled, judging) for name, judging in self.judgings.items()}
 

@@ -13,7 +13,7 @@ from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.certificates import Certificate, certificate_of, keep_certificate
 from leadline.tasks.judges.labels.dataset_labels import dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, read_judged_rows
-from leadline.tasks.judges.labels.judging import Judging, Need, judge_labelled_rows, judging_by, need_of
+from leadline.tasks.judges.labels.judging import Judging, LabelsNeed, judge_labelled_rows, judging_by, need_of
 from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
 from leadline.tasks.judges.labels.label_report import LabelReport, report_labels
 from leadline.tasks.judges.labels.labelled_rows import LabelledRows, find_labelled_rows
@@ -47,7 +47,7 @@ class Certifying:
         """True where prompt or judge are no longer those of the run."""
         return self.judging.metric.config != self.metric.config
 
-    def need(self) -> Need:
+    def need(self) -> LabelsNeed:
         """Return what judging the rows still takes."""
         return need_of(self.store, self.rows, self.judging)
 

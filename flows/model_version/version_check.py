@@ -28,7 +28,7 @@ from leadline.flows.model_version.prepare import (
 )
 from leadline.flows.prefect.report_links import comparison_link, run_link
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
-from leadline.flows.shared.plain_steps import Steps
+from leadline.flows.shared.plain_steps import JobSteps
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset
@@ -54,7 +54,7 @@ _DECIDED: Final = {"fail_on", "policy", "min_coverage", "labels", "gate_on", "ba
 
 def run_version(
     config: ModelVersionConfig,
-    steps: Steps,
+    steps: JobSteps,
     *,
     evaluate: Callable[[EvaluateConfig], EvaluateResult],
     compare: Callable[[CompareConfig], CompareResult],
@@ -212,7 +212,7 @@ def _decided(
 
 
 def _collected(
-    store: Store, config: ModelVersionConfig, suite: LoadedDataset, subject: Subject, target: Target, steps: Steps
+    store: Store, config: ModelVersionConfig, suite: LoadedDataset, subject: Subject, target: Target, steps: JobSteps
 ) -> CollectResult:
     output = subject.folder(store) / file_name(suite.name)
     limits = limits_for(config.max_calls, config.max_cost, config.judges.team, config.judges.config)

@@ -12,7 +12,7 @@ R = TypeVar("R")
 Logger: TypeAlias = "logging.Logger | logging.LoggerAdapter[Any]"
 
 
-class Steps(Protocol):
+class JobSteps(Protocol):
     """Runs the steps of a job."""
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.ground.numbers import figure
-from leadline.tasks.ground.templating import render_of
+from leadline.tasks.ground.templating import render
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,7 +31,7 @@ def first_screen(store: Store, outcome: EvaluateResult, aggregates: DataFrame) -
     store.fetch_results(run)
     summary = json.loads((run.results / "report.json").read_text(encoding="utf-8"))["summary"]
     primary = aggregates[aggregates["primary"] & (aggregates["n_scored"] > 0)]
-    return render_of(
+    return render(
         HERE,
         "first_screen.html",
         run=outcome.run,

@@ -11,7 +11,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import visible
 from leadline.tasks.ground.numbers import figure
-from leadline.tasks.ground.templating import render_of
+from leadline.tasks.ground.templating import render
 from leadline.tasks.runs.show import case
 from leadline.tasks.store.store import Run, Store
 
@@ -36,7 +36,7 @@ class ShownCase:
         return "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
-        return render_of(
+        return render(
             HERE,
             "case.html",
             case=self.values,

@@ -16,7 +16,7 @@ from leadline.tasks.ground.numbers import duration, money
 if TYPE_CHECKING:
     from leadline.flows.shared.settings import JudgeAccess
     from leadline.tasks.judges.labels.judge_comparison import ComparedJudge, JudgeComparison
-    from leadline.tasks.judges.labels.judging import Need
+    from leadline.tasks.judges.labels.judging import LabelsNeed
 
 LABELS_HELP: Final = "Only this set of labels. Default: all together, with those that came with datasets."
 
@@ -134,7 +134,7 @@ def judges_train(
     click.echo(trained.toml, nl=False)
 
 
-def say_needs(needs: dict[str, Need]) -> None:
+def say_needs(needs: dict[str, LabelsNeed]) -> None:
     """Say before judges are asked what that takes.
 
     Args:

@@ -106,8 +106,7 @@ class LazyGroup(click.Group):
         lines = []
         for name in self.list_commands(ctx):
             try:
-                own = own_commands().get(name)
-                lines.append((name, own[1] if own else _help_line(_others()[name])))
+                lines.append((name, help_line(name)))
             except UsageError as error:  # the help remains readable beside a broken package
                 lines.append((name, str(error)))
         with formatter.section("Commands"):
@@ -119,10 +118,13 @@ def _others() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in extensions(ENTRY_POINTS)}
 
 
-def _help_line(entry: EntryPoint) -> str:
-    """Return the help line of a command of a plug-in or of another package; only the latter is imported."""
-    own = dict(_COMMAND.findall(own_source(entry))) if is_own(entry) else {}
-    return " ".join(own[entry.attr].split()) if entry.attr in own else _load(entry).get_short_help_str(limit=90)
+def help_line(name: str) -> str:
+    """Return what the help says of a command, read from its source; only one of another package is imported."""
+    if name in own_commands():
+        return own_commands()[name][1]
+    entry = _others()[name]
+    found = dict(_COMMAND.findall(own_source(entry))) if is_own(entry) else {}
+    return " ".join(found[entry.attr].split()) if entry.attr in found else _load(entry).get_short_help_str(limit=90)
 
 
 def _load(entry: EntryPoint) -> click.Command:
@@ -249,7 +251,7 @@ def _own_error(error: Exception, session: Session) -> int:
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     where = ""
     try:
-        from leadline.flows.prefect.logs import new_log
+        from leadline.flows.shared.log_files import new_log
 
         log = new_log("error")
         log.write_text(masked_traceback(error), encoding="utf-8", errors="backslashreplace")

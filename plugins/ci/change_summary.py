@@ -10,7 +10,7 @@ from leadline.evaluators.ground.text import count, nouns
 from leadline.plugins.ci.check_outcome import CheckOutcome, Verdict
 from leadline.plugins.ci.inert_markdown import block, code, sentence
 from leadline.tasks.ground.numbers import duration, figure, movement
-from leadline.tasks.ground.templating import render_of
+from leadline.tasks.ground.templating import render
 
 LARGEST: Final = 65_536
 """Bytes of a summary: GitHub's limit of a comment, there of characters; GitLab takes more."""
@@ -62,7 +62,7 @@ def summarise(
         largest: Bytes that it may have.
     """
     for detail in DETAILS:
-        text = render_of(
+        text = render(
             "leadline.plugins.ci",
             "summary.md",
             outcomes=outcomes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground import jsonio
 from leadline.plugins.sonar import tree_layout
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ground.templating import render_of
+from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.descriptions import metric_meta
 from leadline.tasks.publish.standings import standings, value_of
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, number
@@ -50,10 +50,10 @@ def write_leaderboards(
         "hardest": hardest,
     }
     tree_layout.explanation(folder, explanation, tree_layout.MARKDOWN).write_text(
-        render_of(__package__ or "", "leaderboard.md", **context), "utf-8"
+        render(__package__ or "", "leaderboard.md", **context), "utf-8"
     )
     tree_layout.explanation(folder, explanation, tree_layout.LEADERBOARD_MARKDOWN).write_text(
-        render_of(__package__ or "", "leaderboard_summary.md", **context), "utf-8"
+        render(__package__ or "", "leaderboard_summary.md", **context), "utf-8"
     )
 
 

@@ -17,7 +17,7 @@ from leadline.plugins.sonar.eval_results import KIND, fits_texts, write_eval_res
 from leadline.plugins.sonar.leaderboards import hardest_cases, kind, write_leaderboards
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ground.templating import render_of
+from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.descriptions import descriptor, finding
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.facts import read_details
@@ -68,9 +68,9 @@ def _write_evaluator(results: RunResults, evaluator: EvaluatorView, folder: Path
         "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],
     }
     fragment = tree_layout.explanation(folder, "global-html-fragment", tree_layout.HTML)
-    fragment.write_text(render_of(__package__ or "", "fragment.html", **context), "utf-8")
+    fragment.write_text(render(__package__ or "", "fragment.html", **context), "utf-8")
     (folder / "work").mkdir()
-    (folder / "work" / "report.md").write_text(render_of(__package__ or "", "evaluator.md", **context), "utf-8")
+    (folder / "work" / "report.md").write_text(render(__package__ or "", "evaluator.md", **context), "utf-8")
     _write_log(connection, facts, evaluator, folder)
     _write_archive(folder)
     jsonio.write(folder / "result_descriptor.json", _result(facts, evaluator, folder, len(problems), len(insights)))

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from leadline.flows.shared.access_token import same
-from leadline.tasks.ground.templating import render_of
+from leadline.tasks.ground.templating import render
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -85,7 +85,7 @@ class TokenAccess:
         if given is None and same(request.cookies.get(self.cookie, ""), self._pass()):
             return None
         kept = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
-        return HTMLResponse(render_of(PACKAGE, "token.html", base=self.base, wrong=given is not None, kept=kept), 401)
+        return HTMLResponse(render(PACKAGE, "token.html", base=self.base, wrong=given is not None, kept=kept), 401)
 
     def _welcome(self, request: Request) -> Response:
         """Return the way to the same page without the token, which must not stay in the address."""

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.plugins.ui.access import PACKAGE, TokenAccess
 from leadline.plugins.ui.served_files import answer_with, files_of, folder_of
-from leadline.tasks.ground.templating import OWN, render_of
+from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.runs.run_index import RunIndex, RunLine, Wish, datasets_of
 from leadline.tasks.store.store import Store
 
@@ -160,14 +160,13 @@ def _in_thread(answer: Callable[[Request], Response]) -> Callable[[Request], Awa
 
 
 def _page(template: str, base: str, *, status: int = 200, **context: object) -> Response:
-    return HTMLResponse(render_of(PACKAGE, template, base=base, **context), status)
+    return HTMLResponse(render(PACKAGE, template, base=base, **context), status)
 
 
 async def _style(request: Request) -> Response:
     """Send the style of the reports, and what the pages add to it."""
     del request
-    text = (files(OWN) / "templates" / "report" / "style.css").read_text(encoding="utf-8")
-    text += (files(PACKAGE) / "templates" / "pages.css").read_text(encoding="utf-8")
+    text = page_style() + (files(PACKAGE) / "templates" / "pages.css").read_text(encoding="utf-8")
     return Response(text, media_type="text/css", headers={"Cache-Control": "no-cache"})
 
 

@@ -27,7 +27,7 @@ from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.ground.permissions import copy_out
-from leadline.tasks.ground.templating import render
+from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison
 def _fill(connection: DuckDBPyConnection, comparison: Comparison, folder: Path) -> None:
     write(folder / "comparison.json", record(comparison))
     _write_page(comparison, folder / "report.html")
-    gist = render("compare/report.md", comparison=comparison, **_sentences(comparison))
+    gist = render(__package__ or "", "report.md", comparison=comparison, **_sentences(comparison))
     (folder / "report.md").write_text(gist, encoding="utf-8")
     write_flips(connection, folder / "flips.csv")
 
@@ -142,7 +142,8 @@ class _Mark:
 def _write_page(comparison: Comparison, path: Path) -> None:
     reach = _reach(comparison.metrics)
     page = render(
-        "compare/report.html",
+        __package__ or "",
+        "report.html",
         comparison=comparison,
         most=MOST_LINES,
         most_slices=MOST_SLICES,
@@ -157,8 +158,7 @@ def _write_page(comparison: Comparison, path: Path) -> None:
 
 @cache
 def _style() -> str:
-    templates = files("leadline.tasks.publish") / "templates"
-    return "".join((templates / name).read_text(encoding="utf-8") for name in ("report/style.css", "compare/style.css"))
+    return page_style() + (files(__package__ or "") / "templates" / "style.css").read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

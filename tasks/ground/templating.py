@@ -20,8 +20,6 @@ from leadline.tasks.ground.numbers import bound, duration, figure, money, percen
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment, Template
 
-OWN: Final = "leadline.tasks.publish"
-
 _COMPILED: Final = Path(cache_from_source(__file__)).parent
 
 _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
@@ -88,13 +86,8 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def render(template: str, **context: Any) -> str:
-    """Fill in a template; every undefined name is an error."""
-    return render_of(OWN, template, **context)
-
-
-def render_of(package: str, template: str, **context: Any) -> str:
-    """Fill in a template of another package; every undefined name is an error.
+def render(package: str, template: str, **context: Any) -> str:
+    """Fill in a template of a package; every undefined name is an error.
 
     Args:
         package: The package, in whose folder ``templates`` the file is.
@@ -104,20 +97,26 @@ def render_of(package: str, template: str, **context: Any) -> str:
     return _environment(package).get_template(template).render(**context)
 
 
-def render_source(source: str, name: str, **context: Any) -> str:
+def render_source(package: str, source: str, name: str, **context: Any) -> str:
     """Fill in a template that is given as text; every undefined name is an error.
 
     Args:
+        package: The package whose templates it may include.
         source: The template.
         name: What it is called in messages; the text is Markdown if it ends in ``.md``, otherwise HTML.
         context: What the template knows.
     """
-    return _compiled(source, name).render(**context)
+    return _compiled(package, source, name).render(**context)
+
+
+def page_style() -> str:
+    """Return the style that all pages share: reports, comparisons and the pages of ``leadline ui``."""
+    return Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 @cache
-def _compiled(source: str, name: str) -> Template:
-    environment = _environment(OWN)
+def _compiled(package: str, source: str, name: str) -> Template:
+    environment = _environment(package)
     stored = environment.bytecode_cache
     bucket = stored.get_bucket(environment, name, None, source) if stored else None
     code = bucket.code if bucket else None

@@ -8,7 +8,7 @@ from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, Metric
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankedModel:
     """One model's line of a leaderboard, ordered by the primary metric."""
 
     rank: int
@@ -24,7 +24,7 @@ class Standing:
         return self.aggregate.n_scored - self.aggregate.n_pass
 
 
-def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
+def standings(facts: Facts, evaluator: EvaluatorView) -> list[RankedModel]:
     """Return the models, best first by the primary metric; models without a value come last, ties share a rank.
 
     Args:
@@ -41,7 +41,7 @@ def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
     ordered = sorted(facts.models, key=merit)
     merits = [merit(model) for model in ordered]
     return [
-        Standing(
+        RankedModel(
             rank=merits.index(merit(model)) + 1,
             model=model,
             aggregate=facts.aggregates.get((primary.id, model.id)),

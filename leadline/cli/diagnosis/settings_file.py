@@ -91,7 +91,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
         "server": chosen_server,
         "service": allowed,
     }
-    return core | {entry.name: partial(_read_by, entry) for entry in extensions(GROUP)}
+    return {entry.name: partial(_read_by, entry) for entry in extensions(GROUP)} | core
 
 
 def _read_by(entry: EntryPoint) -> Any:

@@ -16,6 +16,7 @@ from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.store.store import Run, Store
+from tests.leadline.cli.test_csv_texts import bad_cells, dataset
 from tests.support.command import run as command
 from tests.tasks.analyse.test_annotated_run import Ran, classified
 from tests.tasks.publish.sample import HOSTILE, make_sample
@@ -401,3 +402,14 @@ def test_details_of_a_classification_are_json_and_csv(classified: Ran) -> None:
         lines = list(csv.DictReader(file))
     assert {(line["model"], line["label"]) for line in lines} >= {("a", ""), ("a", "cat"), ("b", "dog")}
     assert next(line["recall"] for line in lines if (line["model"], line["label"]) == ("a", "cat")) == "1.0"
+
+
+@pytest.mark.slow
+def test_no_csv_file_of_the_tree_holds_a_formula_or_a_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = dataset(tmp_path / "hostile.jsonl", "=b \x1b]0;t\x07")
+    asked = ["-e", "bleu,text_matching", "--server", "none", "--store", "store", "--set", "results=sonar", "-o", "out"]
+    assert command(["evaluate", str(file), *asked]) == 0
+    files = list((tmp_path / "out").rglob("explanation.csv"))
+    assert len(files) >= 2
+    assert {str(each): bad_cells(each) for each in files if bad_cells(each)} == {}

@@ -65,7 +65,7 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class LabelsNeed:
     """The calls that judging labelled rows still takes.
 
     Attributes:
@@ -189,7 +189,7 @@ def judging_by(
     return Judging(evaluator, settings, job, metric)
 
 
-def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> Need:
+def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> LabelsNeed:
     """Return what judging labelled rows still takes."""
     known = missing = calls = 0
     prices: list[float | None] = []
@@ -201,7 +201,7 @@ def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> Need:
                 calls += estimated.calls
                 prices.append(estimated.cost_usd)
     told = [price for price in prices if price is not None]
-    return Need(known, missing, calls, sum(told) if len(told) == len(prices) else None)
+    return LabelsNeed(known, missing, calls, sum(told) if len(told) == len(prices) else None)
 
 
 def new_occasion() -> str:

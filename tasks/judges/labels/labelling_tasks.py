@@ -124,7 +124,7 @@ def labelling_page(tasks: Sequence[Task], metric: JudgedMetric, criterion: Crite
     """
     from markupsafe import Markup
 
-    from leadline.tasks.ground.templating import render_of
+    from leadline.tasks.ground.templating import render
 
     first = tasks[0] if tasks else {}
     data = {
@@ -135,7 +135,7 @@ def labelling_page(tasks: Sequence[Task], metric: JudgedMetric, criterion: Crite
         "tasks": list(tasks),
     }
     script = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    return render_of(
+    return render(
         "leadline.tasks.judges.labels",
         TEMPLATE,
         title=metric.name,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from leadline.tasks.ground.templating import render
+from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
-from leadline.tasks.publish.report.section import Section, all_sections, render_section
+from leadline.tasks.publish.report.section import PACKAGE, Section, all_sections, render_section
 from leadline.tasks.publish.run_results import RunResults
 
 
@@ -44,11 +44,12 @@ class _Part:
 def page(results: RunResults) -> str:
     """Return the page as text."""
     sections = [section for section in all_sections() if section.text("html")]
-    style = _text("style.css") + "".join(section.text("style") for section in sections)
+    style = page_style() + "".join(section.text("style") for section in sections)
     script = _script(sections)
     facts = results.facts
     beside = [file for exporter in published_exporters(results) for file in exporter.files if file != "report.html"]
     return render(
+        PACKAGE,
         "report/report.html",
         facts=facts,
         results=results,
@@ -88,7 +89,7 @@ def _script(sections: Sequence[Section]) -> str:
 
 
 def _text(name: str) -> str:
-    return (files("leadline.tasks.publish") / "templates" / "report" / name).read_text(encoding="utf-8")
+    return (files(PACKAGE) / "templates" / "report" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

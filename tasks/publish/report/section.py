@@ -66,6 +66,9 @@ class Section(ABC):
         return _beside(cls.__module__, _SUFFIXES[part]) if given is None else given
 
 
+PACKAGE: Final = "leadline.tasks.publish"
+"""Package with the templates that sections may include."""
+
 SECTIONS: Final[Plugins[Section]] = Plugins("section", "leadline.tasks.publish.report.sections", "leadline.sections")
 register_section = SECTIONS.register
 
@@ -97,4 +100,4 @@ def render_section(section: Section, part: str, results: RunResults) -> str | No
     if context is None:
         return None
     known = {"section": section, "results": results, "facts": results.facts, "position": results.position}
-    return render_source(section.text(part), f"{section.name}{_SUFFIXES[part]}", **known, **context)
+    return render_source(PACKAGE, section.text(part), f"{section.name}{_SUFFIXES[part]}", **known, **context)

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from leadline.cli.calls import _print_asks
-from leadline.cli.main import cli, own_commands, run
+from leadline.cli.main import cli, run
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.flows.command.output import moment, print_table
 from leadline.flows.command.prose import plain_text
@@ -39,7 +39,7 @@ def commands_below(name: str, command: click.Command) -> Iterator[tuple[str, cli
 
 def test_every_option_of_every_command_has_help() -> None:
     context = click.Context(cli)
-    for top in own_commands():
+    for top in cli.list_commands(context):
         command = cli.get_command(context, top)
         assert command is not None
         for name, each in commands_below(top, command):

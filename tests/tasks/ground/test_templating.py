@@ -28,19 +28,19 @@ def forget() -> None:
 
 
 def test_another_process_compiles_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert render_source("<b>{{ x }}</b>", "a.html", x="<") == "<b>&lt;</b>"
+    assert render_source("leadline.tasks.publish", "<b>{{ x }}</b>", "a.html", x="<") == "<b>&lt;</b>"
     forget()
     monkeypatch.setattr(Environment, "compile", lambda *args, **rest: pytest.fail("compiled"))
-    assert render_source("<b>{{ x }}</b>", "a.html", x="<") == "<b>&lt;</b>"
+    assert render_source("leadline.tasks.publish", "<b>{{ x }}</b>", "a.html", x="<") == "<b>&lt;</b>"
 
 
 def test_a_changed_template_is_compiled() -> None:
-    assert render_source("one", "a.html") == "one"
+    assert render_source("leadline.tasks.publish", "one", "a.html") == "one"
     forget()
-    assert render_source("two", "a.html") == "two"
+    assert render_source("leadline.tasks.publish", "two", "a.html") == "two"
 
 
 def test_nothing_is_written_where_python_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.dont_write_bytecode", True)
-    assert render_source("one", "a.html") == "one"
+    assert render_source("leadline.tasks.publish", "one", "a.html") == "one"
     assert list(folder.iterdir()) == []
