@@ -133,7 +133,7 @@ def test_a_run_on_workers_finds_what_the_same_run_finds_here_even_if_the_judge_i
         asked = len(endpoint.log)
         endpoint.down_from = asked + 40
         process = bench.start(dataset, RULES + JUDGED, "workers", "there")
-        wait_for(lambda: farm.shards_in("FAILED", bench.latest("there")), 90, "a shard whose judge is down")
+        wait_for(lambda: farm.shards_in("FAILED", bench.latest("there")), 180, "a shard whose judge is down")
         down = farm.shards_in("FAILED", bench.latest("there"))[0]
         endpoint.down_from = None
         there = finish(process)

@@ -115,13 +115,18 @@ class Farm:
             process.wait()
         for name in self._workers:
             pool = name.rpartition("-")[0]
-            httpx.delete(f"{self.api}/work_pools/{pool}/workers/{name}", trust_env=False, timeout=10)
+            self._ask("DELETE", f"/work_pools/{pool}/workers/{name}")
         self._workers.clear()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        reply = httpx.post(f"{self.api}{path}", json=dict(body), trust_env=False, timeout=30)
-        reply.raise_for_status()
-        return reply.json()
+        return self._ask("POST", path, dict(body)).json()
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        # Beside runs and other tests, a server on SQLite may not answer for half a minute.
+        url = f"{self.api}{path}"
+        transport = httpx.HTTPTransport(retries=3)
+        with httpx.Client(transport=transport, trust_env=False, timeout=120) as client:
+            return client.request(method, url, json=body).raise_for_status()
 
     def shards(self, run: str) -> list[dict[str, Any]]:
         """Return the flow runs that score chunks of a run, oldest first."""
