@@ -95,7 +95,7 @@ def summary(run: Run) -> dict[str, Any]:
         "name": record.get("name"),
         "status": LOST if is_lost(run, record) else status(record),
         "started": datetime.fromisoformat(started).astimezone(UTC).replace(tzinfo=None) if started else None,
-        "seconds": time.total if (time := RunTime.from_record(record)) else None,
+        "seconds": run_time.total if (run_time := RunTime.from_record(record)) else None,
         **{
             key: record.get(key)
             for key in ("dataset", "dataset_name", "dataset_source", "rows", "cases", "gate", "gate_reason")
