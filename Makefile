@@ -65,7 +65,7 @@ $(VENV)/.bridges: pyproject.toml .ci/bridges.txt $(VENV)/.tools
 	@touch $@
 
 demo: $(VENV)/.demo
-	-$(BIN)/leadline server start --idle 30
+	-$(BIN)/leadline service server start --idle 30
 	$(BIN)/leadline evaluate examples/harbour.json --name "Harbour demo" \
 	  --param 'classification.categories=["classification"]'
 

@@ -106,11 +106,11 @@ class Home:
         return command([*LEADLINE, *arguments], self.environment, self.folder)
 
     def __enter__(self) -> Home:
-        self.start = self.leadline("server", "start") if self._keeps else Timed(0.0, 0.0)
+        self.start = self.leadline("service", "server", "start") if self._keeps else Timed(0.0, 0.0)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.leadline("server", "stop")
+        self.leadline("service", "server", "stop")
 
 
 def command(line: Sequence[str], environment: Mapping[str, str], folder: Path) -> Timed:
@@ -211,7 +211,7 @@ class Bench:
     def help(self) -> None:
         """The help, and the list of evaluators."""
         home = Home(self.fresh("home"), "none")
-        for arguments, limit in ((["--help"], 0.25), (["evaluators"], 0.6)):
+        for arguments, limit in ((["--help"], 0.25), (["evaluators", "list"], 0.6)):
             tell(f"leadline {arguments[0]}", self.repeat(partial(home.leadline, *arguments)), limit)
 
     def rerun(self) -> None:

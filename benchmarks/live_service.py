@@ -109,11 +109,11 @@ class LiveService:
 
     def deploy(self, **evaluate: Any) -> None:
         """Deploy Leadline's own file with other settings of ``evaluate``."""
-        content = yaml.safe_load(self.leadline("deploy", "--print"))
+        content = yaml.safe_load(self.leadline("service", "deploy", "--print"))
         next(one for one in content["deployments"] if one["name"] == "evaluate").update(evaluate)
         file = self.folder / "deployed.yaml"
         file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-        self.leadline("deploy", "--file", str(file))
+        self.leadline("service", "deploy", "--file", str(file))
 
 
 @contextmanager

@@ -4,8 +4,8 @@ Run: ``python -m benchmarks.night --minutes 40``, on an otherwise idle machine w
 service in a folder of its own, deploys ``evaluate`` with a schedule, writes new answers into the dataset between runs
 (every fifth time one that leaks a number, which must fail the gate), and kills. At the end it waits until everything
 has come to rest and prints what became of the runs, which alerts were right, which were false and which are missing,
-what was computed or asked twice, and what `leadline gc` gives back. It leaves with 1 if anything was lost, done twice
-without need, or told wrongly.
+what was computed or asked twice, and what `leadline store gc` gives back. It leaves with 1 if anything was lost, done
+twice without need, or told wrongly.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _told(service: LiveService, kills: Mapping[str, int]) -> list[str]:
     print(f"Gates     {counts(Counter(str(record.get('gate') or record.get('status')) for record in records))}")
     wrong = _alerts(service, runs, records) + repeated_calls(service) + repeated_scores(service)
     before = size_of(service.store)
-    said = service.leadline("gc", "--keep-last", "3", "--yes").strip()
+    said = service.leadline("store", "gc", "--keep-last", "3", "--yes").strip()
     print(f"Disk      {before / 2**20:.1f} MB before gc, {size_of(service.store) / 2**20:.1f} MB after\n{said}")
     return wrong
 

@@ -6,8 +6,8 @@ The folders hold the sets that :mod:`benchmarks.trust_sets` names. Without ``--m
 need no judge and no weights beyond the offline embedder; what lacks its weights is said. ``--metric`` measures any
 others, with ``--judge`` those that ask one: its name in ``leadline.toml``, or one such as ``openai/gpt-4o-mini``.
 ``--param`` gives an evaluator a parameter, such as the folder of its weights. ``--write`` keeps the figures as the
-cards that ``leadline trust`` shows, in the place of those of the same evaluator and set; ``make docs`` then writes them
-into the pages.
+cards that ``leadline evaluators trust`` shows, in the place of those of the same evaluator and set; ``make docs`` then
+writes them into the pages.
 """
 
 from __future__ import annotations

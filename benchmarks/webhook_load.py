@@ -55,6 +55,7 @@ class Receiver:
     def start(self) -> None:
         """Start it."""
         arguments = [
+            "service",
             "webhook",
             "serve",
             "--models",

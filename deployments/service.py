@@ -46,8 +46,8 @@ WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
 """Flow runs that one worker has in work; whoever orchestrates mostly waits."""
 
-METRICS_PORT: Final = 8485
-"""Port of the metrics, where it is free."""
+TELEMETRY_PORT: Final = 8485
+"""Port of the telemetry, where it is free."""
 
 GPU_DEVICES: Final = ("nvidia[0-9]*", "kfd", "dxg")
 """What drivers of NVIDIA and AMD, and Windows below Linux, make in ``/dev`` for a GPU."""
@@ -121,7 +121,7 @@ class Service:
         )
         self._write_env(environment)
         self._deploy(environment)
-        exporter, metrics = self._exporter(environment)
+        exporter, telemetry = self._exporter(environment)
         self._processes.start(*self._workers(environment), self._pages(environment), exporter)
         if notified:
             self._processes.start(self._notifier(environment))
@@ -129,7 +129,7 @@ class Service:
             "pid": os.getpid(),
             "ui": api.removesuffix("/api"),
             "reports": environment[UI_VARIABLE],
-            "metrics": metrics,
+            "telemetry": telemetry,
             "api": api,
             "parts": self._processes.pids(),
         }
@@ -222,7 +222,7 @@ class Service:
     def _deploy(self, environment: Mapping[str, str]) -> None:
         import subprocess
 
-        command = [sys.executable, "-P", "-m", "leadline.cli.main", "deploy"]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "deploy"]
         command += ["--file", str(self.file)] if self.file else ["--keep"]
         done = subprocess.run(  # noqa: S603 - our own command
             command, env=dict(environment), capture_output=True, text=True, timeout=180, check=False
@@ -231,10 +231,10 @@ class Service:
         with self._processes.open_log("deploy") as file:
             file.write((done.stdout + done.stderr).encode())
         if done.returncode:
-            raise LeadlineError(f"leadline deploy failed: {tail(log)}", code=ErrorCode.DEPLOY_SERVICE)
+            raise LeadlineError(f"leadline service deploy failed: {tail(log)}", code=ErrorCode.DEPLOY_SERVICE)
         kept = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines() if line.startswith("kept ")]
         if kept:
-            _say(f"Kept as a file of your own has it: {', '.join(kept)}. Leadline's again: leadline deploy")
+            _say(f"Kept as a file of your own has it: {', '.join(kept)}. Leadline's again: leadline service deploy")
 
     def token(self) -> str:
         """Return what the reading page asks for: drawn once, in a file that only its owner can read."""
@@ -262,7 +262,7 @@ class Service:
         )
 
     def _workers(self, environment: Mapping[str, str]) -> list[ServicePart]:
-        command = [sys.executable, "-P", "-m", "leadline.cli.main", "worker"]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "worker"]
         return [
             ServicePart(
                 f"{pool}-{number}",
@@ -277,15 +277,15 @@ class Service:
 
     def _notifier(self, environment: Mapping[str, str]) -> ServicePart:
         """Return what tells the recipients of ``leadline.toml`` what goes wrong."""
-        command = [sys.executable, "-P", "-m", "leadline.cli.main", "notify", "watch"]
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "notify", "watch"]
         return ServicePart("notify", [*command, "--folder", str(self.folder / "notify")], environment)
 
     def _exporter(self, environment: Mapping[str, str]) -> tuple[ServicePart, str]:
-        """Return the part that serves metrics, and their address."""
-        port = self._lasting_port("metrics", METRICS_PORT)
+        """Return the part that serves telemetry to Prometheus, and its address."""
+        port = self._lasting_port("telemetry", TELEMETRY_PORT)
         address = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-P", "-m", "leadline.cli.main", "metrics", "--port", str(port)]
-        part = ServicePart("metrics", command, environment, partial(_is_healthy, address), deadline=60)
+        command = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "telemetry", "--port", str(port)]
+        part = ServicePart("telemetry", command, environment, partial(_is_healthy, address), deadline=60)
         return part, f"{address}/metrics"
 
 

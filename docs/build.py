@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
 from docs.rooms import room_tables
-from leadline.cli.check_version import OPTIONS
+from leadline.cli.service.check_version import OPTIONS
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
@@ -49,11 +49,11 @@ STEPS: Final = ("low", "medium", "high")
 FORMS: dict[str, type[FormModel]] = {
     "evaluate": EvaluateConfig,
     "collect": CollectConfig,
-    "check-version": ModelVersionConfig,
+    "service check-version": ModelVersionConfig,
     "compare": CompareConfig,
     "ci": CiConfig,
-    "generate": GenerateConfig,
-    "perturb": PerturbConfig,
+    "data generate": GenerateConfig,
+    "data perturb": PerturbConfig,
 }
 
 
@@ -191,7 +191,7 @@ def _line_of(command: str, setting: Setting) -> dict[str, str]:
     elif not default and plain not in (None, "", (), {}):
         default = f"`{str(plain).lower() if isinstance(plain, bool) else plain}`"
     spelt = setting.option.metavar if setting.option and not setting.flags else ", ".join(setting.flags)
-    if setting.rare or (command == "check-version" and setting.path not in (*OPTIONS, "store")):
+    if setting.rare or (command == "service check-version" and setting.path not in (*OPTIONS, "store")):
         spelt = f"--set {setting.path}=…"
     columns = {"name": setting.path, "option": spelt or "", "default": default.rstrip("."), "text": text}
     return {name: value.replace("|", "\\|") for name, value in columns.items()}

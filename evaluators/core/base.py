@@ -386,7 +386,7 @@ def _log_failure(what: str, error: Exception) -> None:
 
 
 def describe(evaluator: type[Evaluator]) -> dict[str, Json]:
-    """Return the public description of an evaluator, as ``leadline evaluators --json`` prints it."""
+    """Return the public description of an evaluator, as ``leadline evaluators list --json`` prints it."""
     spec = evaluator.spec
     schema = evaluator.parameters.model_json_schema()["properties"]
     return {

@@ -227,5 +227,5 @@ def get(evaluator_id: str) -> type[Evaluator]:
     if found is not None:
         return found
     near = difflib.get_close_matches(evaluator_id, all_evaluators(), n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "List them with: leadline evaluators"
+    hint = f"Did you mean {' or '.join(near)}?" if near else "List them with: leadline evaluators list"
     raise UsageError(f"There is no evaluator called {evaluator_id!r}.", hint=hint, code=ErrorCode.PLAN_NO_EVALUATOR)

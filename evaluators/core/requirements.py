@@ -37,8 +37,8 @@ def pull_command(evaluator: Evaluator, ctx: EvalContext, more: Sequence[ModelRef
     on_hub = [ref for ref in refs if ref.source != OFFLINE and not is_directory(ref)]
     absent = dict.fromkeys([*more, *(ref for ref in on_hub if not is_here(ref))])
     if len(refs) > 1 and absent.keys() <= set(type(evaluator)().models(EvalContext())):
-        return f"leadline models pull {evaluator.spec.id.partition('#')[0]}"
-    return f"leadline models pull {' '.join(dict.fromkeys(map(pull_name, absent)))}"
+        return f"leadline evaluators models pull {evaluator.spec.id.partition('#')[0]}"
+    return f"leadline evaluators models pull {' '.join(dict.fromkeys(map(pull_name, absent)))}"
 
 
 def with_pull_command(error: LeadlineError, evaluator: Evaluator, ctx: EvalContext) -> LeadlineError:

@@ -148,7 +148,7 @@ class ErrorCode(Enum):
     DATA_COLUMNS = (
         "LL-DATA-06",
         "It is not clear which column of a dataset is a field, or a mapping names a field or column that is not there.",
-        "Say which with `--map FIELD=COLUMN`; `leadline plan` shows what each column is taken for.",
+        "Say which with `--map FIELD=COLUMN`; `leadline evaluate --plan` shows what each column is taken for.",
     )
 
     STORE_FAILED = (
@@ -174,12 +174,12 @@ class ErrorCode(Enum):
     STORE_NO_RUN = (
         "LL-STORE-05",
         "There is no such run in the store, or its name fits several.",
-        "`leadline runs` lists them; give more of the id, or check `--store`.",
+        "`leadline store runs` lists them; give more of the id, or check `--store`.",
     )
     STORE_NO_RESULTS = (
         "LL-STORE-06",
         "The run has no results, since it was not completed.",
-        "`leadline runs` says how it ended; evaluate the dataset again, which computes only what is missing.",
+        "`leadline store runs` says how it ended; evaluate the dataset again, which computes only what is missing.",
     )
     STORE_OLD_RUN = (
         "LL-STORE-07",
@@ -189,7 +189,7 @@ class ErrorCode(Enum):
     STORE_TAG = (
         "LL-STORE-08",
         "A tag is not in the store, or cannot be one.",
-        "`leadline tag` lists the tags.",
+        "`leadline store tag` lists the tags.",
     )
     STORE_NO_DATASET = (
         "LL-STORE-09",
@@ -225,13 +225,13 @@ class ErrorCode(Enum):
     LEDGER_NO_CALL = (
         "LL-LEDGER-03",
         "The ledger has no such call, or its digest fits several.",
-        "`leadline calls` lists them.",
+        "`leadline judges calls` lists them.",
     )
 
     QUERY_FAILED = (
         "LL-QUERY-01",
         "The SQL query cannot be read or failed.",
-        "The message is the database's own; `leadline sql --help` names the tables.",
+        "The message is the database's own; `leadline store sql --help` names the tables.",
     )
     QUERY_NOT_ALLOWED = (
         "LL-QUERY-02",
@@ -252,7 +252,7 @@ class ErrorCode(Enum):
     PLAN_NO_EVALUATOR = (
         "LL-PLAN-01",
         "There is no evaluator of this id.",
-        "`leadline evaluators` lists them.",
+        "`leadline evaluators list` lists them.",
     )
     PLAN_SAME_ID = (
         "LL-PLAN-02",
@@ -262,7 +262,7 @@ class ErrorCode(Enum):
     PLAN_NO_SUITE = (
         "LL-PLAN-03",
         "There is no suite or family of this name.",
-        "`leadline suites` and `leadline evaluators` list them.",
+        "`leadline evaluators suites` and `leadline evaluators list` list them.",
     )
     PLAN_UNUSED_PARAMETERS = (
         "LL-PLAN-04",
@@ -287,7 +287,7 @@ class ErrorCode(Enum):
     PLAN_NO_POLICY = (
         "LL-PLAN-08",
         "There is no policy of that name, and no such file.",
-        "`leadline policy show` lists those that come with Leadline; `--policy` also takes a TOML file.",
+        "`leadline evaluators policy show` lists those that come with Leadline; `--policy` also takes a TOML file.",
     )
 
     JUDGE_CONFIG = (
@@ -318,7 +318,7 @@ class ErrorCode(Enum):
     JUDGE_UNPARSEABLE = (
         "LL-JUDGE-06",
         "The judge's reply does not hold the verdict that was asked for, twice.",
-        "Look at it with `leadline calls`; a stronger judge or a clearer prompt helps.",
+        "Look at it with `leadline judges calls`; a stronger judge or a clearer prompt helps.",
     )
     JUDGE_BUDGET = (
         "LL-JUDGE-07",
@@ -371,7 +371,7 @@ class ErrorCode(Enum):
     MODEL_MISSING = (
         "LL-MODEL-01",
         "Weights that an evaluator needs are not on this machine.",
-        "Fetch them: `leadline models pull ID`.",
+        "Fetch them: `leadline evaluators models pull ID`.",
     )
     MODEL_LIBRARY = (
         "LL-MODEL-02",
@@ -391,7 +391,7 @@ class ErrorCode(Enum):
     MODEL_DAMAGED = (
         "LL-MODEL-05",
         "Weights are incomplete or altered.",
-        "Fetch them again: `leadline models pull ID`.",
+        "Fetch them again: `leadline evaluators models pull ID`.",
     )
     MODEL_WRONG_KIND = (
         "LL-MODEL-06",
@@ -453,7 +453,7 @@ class ErrorCode(Enum):
     WORKER_NONE = (
         "LL-WORKER-01",
         "No worker takes the work of a lane.",
-        "Start one: `leadline worker --pool LANE`, or use `--dispatch inline`.",
+        "Start one: `leadline service worker --pool LANE`, or use `--dispatch inline`.",
     )
     WORKER_DIFFERENT = (
         "LL-WORKER-02",
@@ -563,7 +563,7 @@ class ErrorCode(Enum):
     PERTURB_UNKNOWN = (
         "LL-PERTURB-01",
         "There is no such perturbation, variant or intensity, or one was requested twice.",
-        "`leadline perturb --list` lists them.",
+        "`leadline data perturb --list` lists them.",
     )
     PERTURB_THESAURUS = (
         "LL-PERTURB-02",
@@ -589,7 +589,7 @@ class ErrorCode(Enum):
     RGB_RESULTS = (
         "LL-RGB-03",
         "A run has no scores of RGB's test cases, or has its settings already.",
-        "Make the cases with `leadline rgb build`, and evaluate the answers to them.",
+        "Make the cases with `leadline data rgb build`, and evaluate the answers to them.",
     )
 
     VERSION_ANSWERS = (
@@ -606,7 +606,7 @@ class ErrorCode(Enum):
     SERVER_NONE = (
         "LL-SERVER-01",
         "There is no Prefect server, or it does not answer.",
-        "Set `PREFECT_API_URL`, or keep one on this machine: `leadline server start`.",
+        "Set `PREFECT_API_URL`, or keep one on this machine: `leadline service server start`.",
     )
     SERVER_START = (
         "LL-SERVER-02",
@@ -632,12 +632,12 @@ class ErrorCode(Enum):
     DEPLOY_FILE = (
         "LL-DEPLOY-01",
         "The file of deployments cannot be used.",
-        "Begin with `leadline deploy --print > prefect.yaml`, and correct what the message names.",
+        "Begin with `leadline service deploy --print > prefect.yaml`, and correct what the message names.",
     )
     DEPLOY_POOL = (
         "LL-DEPLOY-02",
         "A work pool is missing or of another type.",
-        "Make Leadline's pools with `leadline deploy`, or rename yours.",
+        "Make Leadline's pools with `leadline service deploy`, or rename yours.",
     )
     DEPLOY_FLOW = (
         "LL-DEPLOY-03",
@@ -674,7 +674,7 @@ class ErrorCode(Enum):
     EVENT_NOT_SENT = (
         "LL-EVENT-01",
         "The event was not sent, or it is not known whether it arrived.",
-        "Check that the server answers and that `leadline deploy` made the automations; sending again does no harm.",
+        "Check that the server answers, and that `leadline service deploy` made the automations; send it again.",
     )
     EVENT_PAYLOAD = (
         "LL-EVENT-02",
@@ -684,7 +684,7 @@ class ErrorCode(Enum):
     EVENT_NOTHING_STARTED = (
         "LL-EVENT-03",
         "The event arrived, but started nothing.",
-        "`leadline events` shows what became of it.",
+        "`leadline service events` shows what became of it.",
     )
     EVENT_NOT_AUTHENTIC = (
         "LL-EVENT-04",

@@ -213,7 +213,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
     if folder is None:
         raise ModelUnavailable(
             f"The weights of {ref} are not on this machine.",
-            hint=f"Fetch them with: leadline models pull {pull_name(ref)}",
+            hint=f"Fetch them with: leadline evaluators models pull {pull_name(ref)}",
             refs=(ref,),
             code=ErrorCode.MODEL_MISSING,
         )
@@ -242,7 +242,7 @@ def is_here(ref: ModelRef) -> bool:
 
 
 def pull_name(ref: ModelRef) -> str:
-    """Return the argument with which ``leadline models pull`` fetches these weights."""
+    """Return the argument with which ``leadline evaluators models pull`` fetches these weights."""
     pinned = PINNED.get(ref.source) == ref.revision or ref.revision is None
     return ref.source if pinned else f"{ref.source}@{ref.revision}"
 
@@ -369,5 +369,5 @@ def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
     elif is_directory(ref):
         hint = "Give a directory that holds a model saved with safetensors."
     else:
-        hint, refs = f"Fetch it anew with: leadline models pull {pull_name(ref)}", (ref,)
+        hint, refs = f"Fetch it anew with: leadline evaluators models pull {pull_name(ref)}", (ref,)
     return ModelUnavailable(f"{ref} cannot be loaded: {fault}.", hint=hint, refs=refs, code=ErrorCode.MODEL_NOT_LOADED)

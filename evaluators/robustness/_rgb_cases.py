@@ -39,7 +39,7 @@ class RgbCase:
 
 
 def rgb_case(row: Row) -> RgbCase:
-    """Read a row's metadata ``rgb``, as ``leadline rgb build`` writes it; without it the row's own fields.
+    """Read a row's metadata ``rgb``, as ``leadline data rgb build`` writes it; without it the row's own fields.
 
     ``rgb.answer`` is RGB's own notation: a text, or a list of parts that must all be there, each a text or a list of
     spellings. Without it the expected answers are the spellings of one part. ``counterfactual_answer`` (in ``rgb``

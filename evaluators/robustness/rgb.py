@@ -126,8 +126,8 @@ class NoiseRobustness(RgbAccuracy):
     words are in it. With ``scorer=official`` every part of the expected answer must be contained in it, letter case
     apart; in Chinese the answer's spaces do not count; an answer with the refusal that the prompt asks for is wrong.
 
-    **Cases.** ``leadline rgb build`` writes them, with the noise level in the metadata, so that ``leadline rgb
-    table`` shows accuracy by noise. Cases of RGB's other tasks are not applicable; cases that name no task
+    **Cases.** ``leadline data rgb build`` writes them, with the noise level in the metadata, so that ``leadline data
+    rgb table`` shows accuracy by noise. Cases of RGB's other tasks are not applicable; cases that name no task
     are scored. Several expected answers are spellings of one; ``rgb.answer`` in the metadata has RGB's own notation
     (parts that must all be there, each in one of its spellings), and each part is then looked for alone.
 
@@ -165,8 +165,8 @@ class InformationIntegration(RgbAccuracy):
 
     **Edge cases.**
 
-    * With RGB's own notation of the answer (``rgb.answer`` in the metadata, as ``leadline rgb build`` writes it) every
-      part must be there. With one plain expected answer ``space`` is content with 80 % of its words: the
+    * With RGB's own notation of the answer (``rgb.answer`` in the metadata, as ``leadline data rgb build`` writes it)
+      every part must be there. With one plain expected answer ``space`` is content with 80 % of its words: the
       application's example about the climate has 7 of 11 words and is wrong by its own rule, although its text calls
       it right.
     * A refusal is wrong under ``official``; under ``space`` it is read like any other answer.

@@ -108,11 +108,10 @@ def _parameter(setting: Setting) -> Callable[[F], F]:
     if not flags:
         nargs = -1 if many else 1
         return click.argument(name, type=_type(setting), nargs=nargs, required=True, metavar=metavar or name.upper())
+    placed: dict[str, Any] = {"cls": GroupedOption, "group": setting.group, "advanced": setting.advanced}
     if kind is bool:
         on: dict[str, Any] = {} if "/" in flags[-1] else {"is_flag": True, "flag_value": True, "type": click.BOOL}
-        return click.option(
-            *flags, name, default=None, help=_help(setting), cls=GroupedOption, group=setting.group, **on
-        )
+        return click.option(*flags, name, default=None, help=_help(setting), **placed, **on)
     return click.option(
         *flags,
         name,
@@ -120,8 +119,7 @@ def _parameter(setting: Setting) -> Callable[[F], F]:
         multiple=many,
         metavar=metavar,
         help=_help(setting, many=many),
-        cls=GroupedOption,
-        group=setting.group,
+        **placed,
     )
 
 

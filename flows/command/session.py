@@ -126,11 +126,12 @@ def server_option(command: F) -> F:
         "--server",
         cls=GroupedOption,
         group=OptionGroup.MACHINE,
+        advanced=True,
         type=click.Choice([use.value for use in ServerUse]),
         expose_value=False,
         callback=_remember,
-        help="Keep the history on the Prefect server of PREFECT_API_URL or of leadline server start, if there is one, "
-        "or keep none.  [default: $LEADLINE_SERVER, leadline.toml, or auto]",
+        help="Keep the history on the Prefect server of PREFECT_API_URL or of leadline service server start, if there "
+        "is one, or keep none.  [default: $LEADLINE_SERVER, leadline.toml, or auto]",
     )
     return option(command)
 

@@ -49,7 +49,7 @@ class CompareConfig(FormModel):
         "should hold, without those that look like another.",
     )
     all_metrics: bool = Field(False, description="Test every metric, whatever the policy says of it.")
-    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN")] = Field(
+    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN", advanced=True)] = Field(
         (),
         description="Columns by whose values the tested metrics are compared too, for information: category, language, "
         "question_length, perturbation, retrieval or a key of the metadata, as far as both runs have slices by them.",
@@ -61,21 +61,21 @@ class CompareConfig(FormModel):
             "or a TOML file. Default: that of the candidate's run."
         ),
     ] = None
-    model_map: Annotated[dict[str, str], Option("--map", metavar="OLD=NEW")] = Field(
+    model_map: Annotated[dict[str, str], Option("--map", metavar="OLD=NEW", advanced=True)] = Field(
         {},
         description="Models of the baseline, each with the candidate's that it is compared with, where keys differ.",
     )
-    allow_different_configurations: bool = Field(
+    allow_different_configurations: Annotated[bool, Option(advanced=True)] = Field(
         False,
         description="Compare also what was measured in different ways, such as by another judge.",
     )
-    alpha: float = Field(
+    alpha: Annotated[float, Option(advanced=True)] = Field(
         0.05,
         gt=0,
         le=0.5,
         description="Declared chance that any metric fails although nothing became worse.",
     )
-    shown: int = Field(
+    shown: Annotated[int, Option(advanced=True)] = Field(
         10,
         ge=0,
         le=200,

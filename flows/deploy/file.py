@@ -158,7 +158,7 @@ def read_deployment_file(path: Path | None = None) -> DeploymentFile:
         if not isinstance(loaded, dict):
             raise UsageError(
                 f"{name} must hold a mapping.",
-                hint="Begin with: leadline deploy --print > prefect.yaml",
+                hint="Begin with: leadline service deploy --print > prefect.yaml",
                 code=ErrorCode.DEPLOY_FILE,
             )
         found = DeploymentFile.model_validate(loaded)

@@ -91,7 +91,7 @@ def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
         if forced:
             raise NoWorkers(
                 "This run has no Prefect server, which workers are found through.",
-                hint="Set PREFECT_API_URL to theirs, start one (leadline server start), or use --dispatch inline.",
+                hint="Set PREFECT_API_URL, start one (leadline service server start), or use --dispatch inline.",
             )
         return {}
     try:
@@ -105,7 +105,7 @@ def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     if forced and missing:
         raise NoWorkers(
             f"No worker takes chunks of the lane {missing[0].lane!r}: {missing[0].problem}.",
-            hint=f"Start one: leadline worker --pool {missing[0].lane} (after: leadline deploy). "
+            hint=f"Start one: leadline service worker --pool {missing[0].lane} (after: leadline service deploy). "
             "Or use --dispatch auto, which scores such a lane here.",
         )
     return {pool.lane: pool.workers for pool in pools if pool.workers}

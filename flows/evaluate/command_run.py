@@ -68,6 +68,6 @@ def say_left_out(left_out: Mapping[str, str]) -> None:
     absent = sum(why.endswith(NOT_HERE) for why in left_out.values())
     judged = sum(why == NO_JUDGE for why in left_out.values())
     lacks = [f"{judged} for want of a judge (--judge MODEL)"] * bool(judged)
-    lacks += [f"{absent} for want of weights (leadline models lists them)"] * bool(absent)
+    lacks += [f"{absent} for want of weights (leadline evaluators models lists them)"] * bool(absent)
     number_left = f"{count(len(left_out), 'evaluator')} {nouns(len(left_out), 'is', 'are')} left out"
-    say(f"{', '.join([number_left, *lacks])}. leadline plan says why each is.")
+    say(f"{', '.join([number_left, *lacks])}. leadline evaluate --plan says why each is.")

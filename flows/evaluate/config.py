@@ -56,7 +56,9 @@ class EvaluateConfig(FormModel):
     model_keys: Annotated[tuple[str, ...], Option("--model", metavar="KEY", group=OptionGroup.MEASURED)] = Field(
         (), description="Only these models of the dataset. Default: all."
     )
-    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN", group=OptionGroup.MEASURED)] = Field(
+    slices: Annotated[
+        tuple[str, ...], Option("--slice", metavar="COLUMN", group=OptionGroup.MEASURED, advanced=True)
+    ] = Field(
         (),
         description="Columns whose values are looked at one by one: category, language, question_length, perturbation, "
         "retrieval, a key of the metadata, or none. Default: those that suit.",
@@ -78,13 +80,13 @@ class EvaluateConfig(FormModel):
         "Default: the run tagged production, if it has cases of this dataset, else the last run of a dataset of this "
         "name.",
     )
-    stop_when: Annotated[Literal["never", "decided"], Option("--stop-when", group=OptionGroup.GATE)] = Field(
+    stop_when: Annotated[Literal["never", "decided"], Option(group=OptionGroup.GATE, advanced=True)] = Field(
         "never",
         title="Stop when",
         description="Stop judging once the rest could hardly change the gate (with --fail-on) or the comparison (with "
         "--against): decided. Cases are then judged in waves, in an order drawn at random.",
     )
-    attribute_flips: Annotated[bool, Option("--attribute-flips", group=OptionGroup.JUDGES)] = Field(
+    attribute_flips: Annotated[bool, Option("--attribute-flips", group=OptionGroup.JUDGES, advanced=True)] = Field(
         False,
         title="Attribute flips",
         description="Tell how much of the flips is the model's, whose answer changed, and how much the judge's, who "

@@ -70,7 +70,7 @@ class DirectSteps(plain_steps.PlainSteps):
         if dispatch == Dispatch.WORKERS:
             raise UsageError(
                 "Workers are reached through a Prefect server, and this run has none.",
-                hint="Set PREFECT_API_URL to theirs, start one (leadline server start), or use --dispatch inline.",
+                hint="Set PREFECT_API_URL, start one (leadline service server start), or use --dispatch inline.",
                 code=ErrorCode.WORKER_NONE,
             )
         return {}

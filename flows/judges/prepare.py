@@ -130,7 +130,7 @@ def enrol_judge(name: str, probes: str, number: int, evaluators: Sequence[str], 
                 raise
             raise UsageError(
                 f"There is neither a file nor a run {probes!r}.",
-                hint="--probes takes a dataset, or a run of the store: leadline runs",
+                hint="--probes takes a dataset, or a run of the store: leadline store runs",
                 code=error.code,
             ) from None
         metrics, rows = probes_of_run(store, run, judge, number, evaluators)

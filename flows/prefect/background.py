@@ -1,4 +1,4 @@
-"""The Prefect server that ``leadline server start`` keeps in the background: started, found, ended.
+"""The Prefect server that ``leadline service server start`` keeps in the background: started, found, ended.
 
 There is one for each ``PREFECT_HOME``, on the loopback interface. A record says where it is; it counts only while the
 process that wrote it lives, so one that a killed server left behind, or a reused process number, does no harm.
@@ -147,7 +147,7 @@ def start(port: int | None = None, *, idle_minutes: float | None = None) -> Back
             f"A server is running already: {kept.url}" if port and not kept.url.endswith(f":{port}") else ""
         )
         if problem:
-            raise UsageError(f"{problem}.", hint="Stop it: leadline server stop", code=ErrorCode.SERVER_RUNNING)
+            raise UsageError(f"{problem}.", hint="Stop it: leadline service server stop", code=ErrorCode.SERVER_RUNNING)
         return kept
 
 

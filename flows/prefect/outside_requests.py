@@ -278,7 +278,7 @@ def check_store(rules: Allowed, store: str | None) -> None:
     Raises:
         UsageError: It is another one.
     """
-    own = os.environ.get(STORE_VARIABLE)  # `leadline worker` sets it
+    own = os.environ.get(STORE_VARIABLE)  # `leadline service worker` sets it
     if store and own and _place(store) not in {_place(each) for each in (own, *rules.stores)}:
         raise _refused(f"The request names the store {store[:200]}", "allowed_stores", store)
 

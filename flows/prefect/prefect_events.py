@@ -195,7 +195,7 @@ def _check_listener(client: SyncPrefectClient, name: str) -> None:
         if automation.enabled and isinstance(trigger, EventTrigger) and name in trigger.expect:
             return
     raise EventNotSent(
-        f"No automation on the server waits for the event {name}.", hint="Make Leadline's: leadline deploy"
+        f"No automation on the server waits for the event {name}.", hint="Make Leadline's: leadline service deploy"
     )
 
 
@@ -210,7 +210,9 @@ def _find(client: SyncPrefectClient, name: str, identity: Mapping[str, Any]) -> 
         outcome = _outcome(client, identifier)
         if outcome is None or not outcome.failed:
             return identifier, event
-    raise EventNotSent(f"{ATTEMPTS} events like this one have failed.", hint="See why: leadline events --failed")
+    raise EventNotSent(
+        f"{ATTEMPTS} events like this one have failed.", hint="See why: leadline service events --failed"
+    )
 
 
 def pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[ReceivedEvent]:

@@ -32,7 +32,7 @@ CLIENT_DRAIN_S: Final = 15.0
 GONE_DRAIN_S: Final = 0.5
 """The same, to a server that does not answer: it was killed, and is not waited for."""
 
-NO_SERVER: Final = "No Prefect server: this run is not in a UI. Start one with: leadline server start"
+NO_SERVER: Final = "No Prefect server: this run is not in a UI. Start one with: leadline service server start"
 
 
 class ServerUse(StrEnum):
@@ -125,7 +125,7 @@ def lasting_api() -> Iterator[Api]:
     else:
         raise UsageError(
             "No Prefect server is running or configured.",
-            hint="Set PREFECT_API_URL, or start one on this machine: leadline server start",
+            hint="Set PREFECT_API_URL, or start one on this machine: leadline service server start",
             code=ErrorCode.SERVER_NONE,
         )
 

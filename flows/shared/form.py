@@ -60,20 +60,28 @@ class Option:
         flags: The option's names; without any the field's own.
         metavar: The value's name in the help; names of files and folders are completed by shells.
         group: Its heading in the help, instead of its form's.
+        advanced: Whether the help lists its option only with ``--all``.
         rare: Whether few runs need it: there is no option of its own then, but ``--set`` and ``leadline.toml``.
     """
 
     flags: tuple[str, ...]
     metavar: str | None
     group: OptionGroup | None
+    advanced: bool
     rare: bool
 
     def __init__(
-        self, *flags: str, metavar: str | None = None, group: OptionGroup | None = None, rare: bool = False
+        self,
+        *flags: str,
+        metavar: str | None = None,
+        group: OptionGroup | None = None,
+        advanced: bool = False,
+        rare: bool = False,
     ) -> None:
         object.__setattr__(self, "flags", flags)
         object.__setattr__(self, "metavar", metavar)
         object.__setattr__(self, "group", group)
+        object.__setattr__(self, "advanced", advanced)
         object.__setattr__(self, "rare", rare)
 
 
@@ -129,6 +137,11 @@ class Setting:
         if own is not None:
             return own
         return self.form.option_group if issubclass(self.form, FormModel) else OptionGroup.OTHER
+
+    @property
+    def advanced(self) -> bool:
+        """True where the help lists its option only with ``--all``."""
+        return self.option is not None and self.option.advanced
 
     @property
     def rare(self) -> bool:

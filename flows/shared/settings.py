@@ -116,7 +116,7 @@ def _as_pairs(value: Any) -> Any:
 ColumnMapping: TypeAlias = Annotated[
     dict[str, str | list[str]],
     BeforeValidator(_as_pairs),
-    Option("--map", metavar="FIELD=COLUMN", group=OptionGroup.DATA),
+    Option("--map", metavar="FIELD=COLUMN", group=OptionGroup.DATA, advanced=True),
     Field(
         title="Columns",
         description="Column that fills a field, where its name is not understood: expected_answer=gold. The field "
@@ -125,7 +125,7 @@ ColumnMapping: TypeAlias = Annotated[
 ]
 ModelNaming: TypeAlias = Annotated[
     str,
-    Option("--model-name", metavar="NAME", group=OptionGroup.DATA),
+    Option("--model-name", metavar="NAME", group=OptionGroup.DATA, advanced=True),
     Field(
         title="Model name",
         max_length=1000,
@@ -133,7 +133,9 @@ ModelNaming: TypeAlias = Annotated[
     ),
 ]
 
-FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format"), Option(group=OptionGroup.DATA)]
+FormatName: TypeAlias = Annotated[
+    str, OneOf(format_choices, "dataset format"), Option(group=OptionGroup.DATA, advanced=True)
+]
 """Name of a dataset format, or ``auto`` for the one that recognises the file."""
 
 ServerAddress: TypeAlias = Annotated[str, AfterValidator(_without_secrets)]
@@ -164,12 +166,12 @@ EvaluatorParams: TypeAlias = Annotated[
 ]
 EvaluatorsDir: TypeAlias = Annotated[
     str | None,
-    Option(metavar="DIR", group=OptionGroup.MEASURED),
+    Option(metavar="DIR", group=OptionGroup.MEASURED, advanced=True),
     Field(description="Folder with judges of your own as YAML files."),
 ]
 EvaluatorFiles: TypeAlias = Annotated[
     tuple[str, ...],
-    Option("--evaluators", metavar="FILE", group=OptionGroup.MEASURED),
+    Option("--evaluators", metavar="FILE", group=OptionGroup.MEASURED, advanced=True),
     Field(description="Python file with evaluators of your own, besides those that leadline.toml names."),
 ]
 FailOnSeverity: TypeAlias = Annotated[
@@ -200,7 +202,7 @@ PolicyName: TypeAlias = Annotated[
 ]
 AskedQuestions: TypeAlias = Annotated[
     tuple[Question, ...],
-    Option("--ask", metavar="QUESTION", group=OptionGroup.GATE),
+    Option("--ask", metavar="QUESTION", group=OptionGroup.GATE, advanced=True),
     Field(
         title="Ask",
         description="Decide the gate by these questions alone: safe, right, grounded, form or fast. Default: those "
@@ -209,7 +211,7 @@ AskedQuestions: TypeAlias = Annotated[
 ]
 LabelSetName: TypeAlias = Annotated[
     str | None,
-    Option("--labels", metavar="SET", group=OptionGroup.GATE),
+    Option("--labels", metavar="SET", group=OptionGroup.GATE, advanced=True),
     Field(
         max_length=100,
         description="Set of people's labels that judges are corrected by. Default: all sets of the store together.",
@@ -217,7 +219,7 @@ LabelSetName: TypeAlias = Annotated[
 ]
 GateOn: TypeAlias = Annotated[
     Literal["policy", "judge", "corrected"],
-    Option(group=OptionGroup.GATE),
+    Option(group=OptionGroup.GATE, advanced=True),
     Field(
         title="Gate on",
         description="What decides metrics that ask a judge: its own values (judge), values corrected by people's "
@@ -236,14 +238,14 @@ Dispatching: TypeAlias = Annotated[
 ]
 Processes: TypeAlias = Annotated[
     int | None,
-    Option(metavar="N", group=OptionGroup.MACHINE),
+    Option(metavar="N", group=OptionGroup.MACHINE, advanced=True),
     Field(ge=1, le=256, description="Processes of the cpu lane. Default: one per core."),
 ]
 
 
 TeamName: TypeAlias = Annotated[
     str | None,
-    Option(metavar="TEAM", group=OptionGroup.JUDGES),
+    Option(metavar="TEAM", group=OptionGroup.JUDGES, advanced=True),
     Field(
         max_length=64,
         description="Team whose monthly budget ([budgets.TEAM] of leadline.toml) calls count against. Default: "
@@ -257,22 +259,24 @@ class Models(FormModel):
 
     option_group: ClassVar[OptionGroup] = OptionGroup.MACHINE
 
-    embedder: Annotated[str | None, NoCredentials, Option(metavar="ID|PATH|offline")] = Field(
+    embedder: Annotated[str | None, NoCredentials, Option(metavar="ID|PATH|offline", advanced=True)] = Field(
         None,
         description="Embedder for every evaluator: a Hugging Face id, a directory, or 'offline'. Default: each "
         "evaluator's own where it is here, else the offline one.",
     )
-    device: Device = Field("auto", description="Device of local models: auto, cpu, cuda, cuda:N or mps.")
+    device: Annotated[Device, Option(advanced=True)] = Field(
+        "auto", description="Device of local models: auto, cpu, cuda, cuda:N or mps."
+    )
     precision: Annotated[Literal["auto", "float32", "float16", "bfloat16"], Option(rare=True)] = Field(
         "auto", description="Number format of models."
     )
     backend: Annotated[Literal["torch", "onnx"], Option(rare=True)] = Field(
         "torch", description="Engine that runs embedders and cross-encoders; onnx is for a CPU."
     )
-    allow_download: Annotated[bool, Option("--allow-download/--no-allow-download")] = Field(
+    allow_download: Annotated[bool, Option("--allow-download/--no-allow-download", advanced=True)] = Field(
         False, description="Fetch missing weights while scoring."
     )
-    language: Annotated[str, Option(metavar="CODE")] = Field(
+    language: Annotated[str, Option(metavar="CODE", advanced=True)] = Field(
         "en", min_length=2, max_length=8, description="Language of the texts (ISO 639-1), for sentence splitting."
     )
     splitter: Annotated[Literal["auto", "punkt", "rules"], Option(rare=True)] = Field(
@@ -296,7 +300,7 @@ class JudgeAccess(FormModel):
         description="Judge: a LiteLLM model name, or a judge of leadline.toml. Default: $LEADLINE_JUDGE, or the "
         "default one of leadline.toml.",
     )
-    api_base: Annotated[ServerAddress | None, Option("--judge-api-base", metavar="URL")] = Field(
+    api_base: Annotated[ServerAddress | None, Option("--judge-api-base", metavar="URL", advanced=True)] = Field(
         None,
         description="Address of the judge's OpenAI-compatible server. Default: $LEADLINE_JUDGE_API_BASE, or the "
         "provider's.",
@@ -304,7 +308,7 @@ class JudgeAccess(FormModel):
     config: Annotated[str | None, Option(metavar="FILE", rare=True)] = Field(
         None, description="File with named judges. Default: leadline.toml, if there is one."
     )
-    max_calls: Annotated[int | None, Option(metavar="N")] = Field(
+    max_calls: Annotated[int | None, Option(metavar="N", advanced=True)] = Field(
         None, ge=0, description="Judge calls that the run may make. Default: no limit."
     )
     max_cost: Annotated[float | None, Option(metavar="USD")] = Field(
@@ -316,8 +320,14 @@ class JudgeAccess(FormModel):
 class Judges(JudgeAccess):
     """Judge, trials and budget. API keys come from the environment of the process that asks."""
 
-    trials: Annotated[int, Option(metavar="K")] = Field(1, ge=1, le=50, description="How often each row is judged.")
-    trial_rows: Annotated[str, AfterValidator(_known_trial_rows), Option(metavar="all|auto|N|SHARE")] = Field(
+    trials: Annotated[int, Option(metavar="K", advanced=True)] = Field(
+        1, ge=1, le=50, description="How often each row is judged."
+    )
+    trial_rows: Annotated[
+        str,
+        AfterValidator(_known_trial_rows),
+        Option(metavar="all|auto|N|SHARE", advanced=True),
+    ] = Field(
         "all",
         max_length=20,
         description="Which rows get the trials after the first: all, so that a row's score is the mean of its trials; "
@@ -328,7 +338,7 @@ class Judges(JudgeAccess):
         description="File of rows with known verdicts; a chunk whose judge fails them is left unscored. Default: the "
         "one that leadline.toml names, if it does.",
     )
-    on_drift: Annotated[Literal["stop", "warn"] | None, Option()] = Field(
+    on_drift: Annotated[Literal["stop", "warn"] | None, Option(advanced=True)] = Field(
         None,
         title="On drift",
         description="Rows are not put to an enrolled judge that has changed (stop), or they are and the report says so "

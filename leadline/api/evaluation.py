@@ -65,8 +65,8 @@ def evaluate(
 
     The run happens in this process, without Prefect; notebooks and programs with an event loop of their own may call
     this too, and :func:`aevaluate` leaves their loop free meanwhile. As a flow its history is kept by the Prefect
-    server that is configured or that ``leadline server start`` keeps, and workers can score; where there is none, that
-    is said. What it leaves in the store is the same.
+    server that is configured or that ``leadline service server start`` keeps, and workers can score; where there is
+    none, that is said. What it leaves in the store is the same.
 
     Args:
         data: The cases with the models' answers: a path, a DataFrame (pandas, polars), an Arrow table, a list of

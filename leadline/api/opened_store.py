@@ -53,7 +53,7 @@ class OpenedStore:
         """Run one query over all runs together; it can change nothing and reach nothing but the store.
 
         Args:
-            query: A query of DuckDB over the tables of ``leadline sql``, each with a column ``run``.
+            query: A query of DuckDB over the tables of ``leadline store sql``, each with a column ``run``.
 
         Raises:
             UsageError: It is not a single query, or it fails.

@@ -126,7 +126,7 @@ class Result:
             path: The file; one that is there is replaced.
 
         Raises:
-            UsageError: ``leadline gc`` dropped the run's results.
+            UsageError: ``leadline store gc`` dropped the run's results.
         """
         try:
             page = self.report.read_text(encoding="utf-8")

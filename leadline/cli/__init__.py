@@ -1,1 +1,1 @@
-"""The command line: a module per command."""
+"""The command line: a module per command, a folder per group of commands."""

@@ -1,4 +1,4 @@
-"""``leadline evaluate`` and ``leadline plan``."""
+"""``leadline evaluate``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,19 @@ _LONGEST: Final = 60
 """Characters of a column's name that a plan shows."""
 
 
-@click.command(cls=GroupedCommand, epilog=form_epilog(EvaluateConfig, "evaluate"))
+@click.command(
+    cls=GroupedCommand,
+    epilog=form_epilog(EvaluateConfig, "evaluate"),
+    settings_line="Each setting can also stand in [evaluate] of leadline.toml, or be given with --set.",
+)
 @form_options(EvaluateConfig)
+@click.option(
+    "--plan",
+    is_flag=True,
+    cls=GroupedOption,
+    group=OptionGroup.OUTPUT,
+    help="Show what would be reused, computed and left out, and what judges would cost. Nothing is scored.",
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the outcome as JSON.", cls=GroupedOption, group=OptionGroup.OUTPUT
 )
@@ -43,6 +54,7 @@ _LONGEST: Final = 60
     "--profile",
     cls=GroupedOption,
     group=OptionGroup.OUTPUT,
+    advanced=True,
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
     help="Write where the time went, for Perfetto (ui.perfetto.dev) or the profiler of a browser.",
@@ -50,13 +62,17 @@ _LONGEST: Final = 60
 @server_option
 @session_options
 @click.pass_obj
-def evaluate(session: Session, /, as_json: bool, profile: Path | None, **options: Any) -> int:
+def evaluate(session: Session, /, plan: bool, as_json: bool, profile: Path | None, **options: Any) -> int:
     """Score the answers in DATASET and write a report.
 
     Scores that the store contains are reused. With --fail-on, a gate that fails or cannot be decided leaves with exit
     code 1.
     """
-    return run_evaluation(session, make_config(session, options), as_json=as_json, profile=profile)
+    config = make_config(session, options)
+    if plan:
+        _preview(config, as_json=as_json)
+        return 0
+    return run_evaluation(session, config, as_json=as_json, profile=profile)
 
 
 def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, profile: Path | None = None) -> int:
@@ -101,14 +117,8 @@ def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, p
     return result
 
 
-@click.command(cls=GroupedCommand, epilog=form_epilog(EvaluateConfig, "evaluate"))
-@form_options(EvaluateConfig)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.", cls=GroupedOption, group=OptionGroup.OUTPUT)
-@session_options
-@click.pass_obj
-def plan(session: Session, /, as_json: bool, **options: Any) -> None:
-    """Show what an evaluation of DATASET would reuse and compute. Nothing is scored."""
-    config = make_config(session, options)
+def _preview(config: EvaluateConfig, *, as_json: bool) -> None:
+    """Print what an evaluation would reuse and compute."""
     from leadline.flows.evaluate.prepare import preview
 
     planned = preview(config)
@@ -185,7 +195,8 @@ def _leaves_rows_out(result: EvaluateResult) -> bool:
 
 
 def _left_out(result: EvaluateResult) -> str:
-    return f"every score is in scores.parquet; per evaluator, and as CSV: leadline export {result.run} --as sonar|csv"
+    command = f"leadline store export {result.run} --as sonar|csv"
+    return f"every score is in scores.parquet; per evaluator, and as CSV: {command}"
 
 
 def _judged(result: EvaluateResult) -> str:

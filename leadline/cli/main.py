@@ -1,4 +1,4 @@
-"""The command ``leadline``: finds its subcommands, and turns every ending into one line and an exit code.
+"""The command ``leadline``: turns every ending into one line and an exit code.
 
 Exit codes: 0 fine, 1 the gate failed, 2 bad input or usage, 3 the run itself failed, 130 interrupted. Standard output
 carries results only, messages go to standard error. Nothing heavy is imported before a command needs it.
@@ -7,31 +7,25 @@ carries results only, messages go to standard error. Nothing heavy is imported b
 from __future__ import annotations
 
 import atexit
-import importlib
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
+from leadline.cli.command_tree import CommandTree
 from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.extensions import extensions, is_own, own_source
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
 from leadline.flows.command.running import store_of
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.ground.permissions import keep_private
 from leadline.tasks.ground.timeline import process_began
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 _FIRST: Final = time.monotonic()
 
@@ -41,113 +35,50 @@ MISUSED: Final = 2
 FAILED: Final = 3
 BROKEN_PIPE: Final = 141
 
-FIRST: Final = ("init", "evaluate", "show", "compare", "collect", "generate")
-"""Commands at the top of the help; the others follow by name."""
-
 END_S: Final = 5.0
 """Longest wait of an interrupted command for its threads; who stops a container kills it after some 10 s."""
 
-MEANT: Final = {"list": "evaluators or runs", "report": "show", "run": "evaluate", "score": "evaluate"}
-"""Commands of other tools, and what does that here."""
-
-ENTRY_POINTS: Final = "leadline.commands"
-"""Group of entry points by which other packages bring commands: ``NAME = "module:command"``."""
-
-# A command with a name of its own is part of a group.
-_COMMAND: Final = re.compile(r'^@click\.(?:command|group)\((?!").*?^def (\w+)\(.*?"""(.*?\.)(?=\s|""")', re.M | re.S)
+_PACKAGES: Final = (
+    *("prefect", "duckdb", "pyarrow", "numpy", "scipy", "nltk", "rapidfuzz", "regex", "sentencex"),
+    *("torch", "transformers", "sentence-transformers"),
+)
+"""Packages whose versions ``--version`` prints."""
 
 
-@cache
-def own_commands() -> dict[str, tuple[str, str]]:
-    """Return the module and the help line of each command of this package.
+def _print_versions(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """Print the versions of Leadline, Python and the main packages."""
+    if not value:
+        return
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
 
-    They are read from the source, because importing the modules would take most of a second. The help line is the first
-    sentence of the command's docstring.
-    """
-    return {
-        name.replace("_", "-"): (file.stem, " ".join(text.split()))
-        for file in Path(__file__).parent.glob("*.py")
-        if file.name != "main.py"
-        for name, text in _COMMAND.findall(file.read_text(encoding="utf-8"))
-    }
+    from leadline.flows.command.output import print_table
 
+    def known(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "not installed"
 
-class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """List what a newcomer needs first, then the others. See :class:`click.Group`."""
-        names = own_commands().keys() | _others().keys()
-        return [name for name in FIRST if name in names] + sorted(names - set(FIRST))
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command; one of another package cannot replace Leadline's. See :class:`click.Group`."""
-        if cmd_name in own_commands():
-            module = importlib.import_module(f"leadline.cli.{own_commands()[cmd_name][0]}")
-            command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-            return command
-        return _load(_others()[cmd_name]) if cmd_name in _others() else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or suggest the nearest name. See :class:`click.Group`."""
-        import difflib
-
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            meant = MEANT.get(args[0]) or (near[0] if near else None)
-            hint = f" Did you mean {meant}?" if meant else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands, importing only those of other packages. See :class:`click.Group`."""
-        lines = []
-        for name in self.list_commands(ctx):
-            try:
-                lines.append((name, help_line(name)))
-            except UsageError as error:  # the help remains readable beside a broken package
-                lines.append((name, str(error)))
-        with formatter.section("Commands"):
-            formatter.write_dl(lines)
-
-
-@cache
-def _others() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in extensions(ENTRY_POINTS)}
-
-
-def help_line(name: str) -> str:
-    """Return what the help says of a command, read from its source; only one of another package is imported."""
-    if name in own_commands():
-        return own_commands()[name][1]
-    entry = _others()[name]
-    found = dict(_COMMAND.findall(own_source(entry))) if is_own(entry) else {}
-    return " ".join(found[entry.attr].split()) if entry.attr in found else _load(entry).get_short_help_str(limit=90)
-
-
-def _load(entry: EntryPoint) -> click.Command:
-    """Import a command of another package, whatever may fail in it."""
-    try:
-        command = entry.load()
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{entry.value} is not a click command")
-    except Exception as error:
-        raise UsageError(
-            f"The command {entry.name!r} cannot be imported: {type(error).__name__}: {error}.",
-            hint=f"Repair or uninstall the package with {entry.value}.",
-            code=ErrorCode.CONFIG_OPTION,
-        ) from error
-    return command
+    versions = {"leadline": known("leadline"), "python": platform.python_version()}
+    versions |= {package: known(package) for package in _PACKAGES}
+    print_table(("package", "version"), list(versions.items()))
+    context.exit()
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=CommandTree,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 fine, 1 the gate failed, 2 bad input or usage, 3 the run itself failed.",
 )
-@click.version_option(None, "--version", package_name="leadline", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the versions of Leadline and its main packages.",
+)
 @session_options
 def cli() -> None:
     """Leadline sounds language models: it scores the answers of LLM and RAG systems, and says what is wrong."""

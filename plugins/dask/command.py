@@ -1,4 +1,4 @@
-"""``leadline dask-worker``: scores chunks of a lane for runs that a Dask scheduler gives them to."""
+"""``leadline service dask-worker``: scores chunks of a lane for runs that a Dask scheduler gives them to."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def connect(address: str, security: Security | None = None, timeout: float = CON
     except Exception as error:
         raise NoWorkers(
             f"The Dask scheduler at {address} does not answer: {error or type(error).__name__}.",
-            hint="Start one with: dask scheduler, and workers with: leadline dask-worker ADDRESS --lane LANE",
+            hint="Start one with: dask scheduler, and workers with: leadline service dask-worker ADDRESS --lane LANE",
         ) from None
 
 
@@ -136,7 +136,7 @@ def dask_workers(dispatch: str, lanes: Iterable[Lane], processes: int) -> Mappin
     if needed and not served:
         raise NoWorkers(
             f"The Dask scheduler at {scheduler_address(dispatch)} has no worker of the lanes {', '.join(needed)}.",
-            hint=f"Start one: leadline dask-worker {dispatch} --lane {needed[0]}",
+            hint=f"Start one: leadline service dask-worker {dispatch} --lane {needed[0]}",
         )
     return served
 

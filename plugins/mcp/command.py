@@ -1,4 +1,4 @@
-"""``leadline mcp``: the store for assistants that speak the Model Context Protocol."""
+"""``leadline service mcp``: the store for assistants that speak the Model Context Protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leadline rgb``: the benchmark RGB as a testbed."""
+"""``leadline data rgb``: the benchmark RGB as a testbed."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def build(
     prompt: str | None,
     output: str,
 ) -> None:
-    """Write the test cases of RGB's files, or of folders with some, as a suite for `leadline collect`.
+    """Write the test cases of RGB's files as a suite for `leadline collect`.
 
-    The same documents in the same order as the benchmark's own program, for the same seed.
+    DATA are files, or folders with some. The same documents in the same order as the benchmark's own program, for the
+    same seed.
     """
     from leadline.plugins.rgb.build import Plan
     from leadline.plugins.rgb.build import build as write
@@ -99,10 +100,10 @@ def table(
     testbed: str | None,
     as_json: bool,
 ) -> None:
-    """Print the paper's tables from a run, or from a file of answers, which is evaluated first.
+    """Print the paper's tables from a run, or from a file of answers.
 
-    A file is a dataset with the answers to the cases of `leadline rgb build`, or some files that the benchmark's own
-    program wrote (prediction_….json).
+    A file is evaluated first. It is a dataset with the answers to the cases of `leadline data rgb build`, or some files
+    that the benchmark's own program wrote (prediction_….json).
     """
     from leadline.plugins.rgb.paper_tables import tables
 

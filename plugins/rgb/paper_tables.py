@@ -101,7 +101,7 @@ def tables(store: Store, run: Run) -> tuple[Table, ...]:
     if not lines:
         raise UsageError(
             f"Run {run.id} has no scores of RGB's test cases.",
-            hint="Make them with leadline rgb build, and evaluate the answers with --suite rgb.",
+            hint="Make them with leadline data rgb build, and evaluate the answers with --suite rgb.",
             code=ErrorCode.RGB_RESULTS,
         )
     found = [_noise_table(lines, task, title) for task, title in _BY_NOISE.items()]

@@ -1,4 +1,4 @@
-"""``leadline webhook``: a server that turns a model registry's webhooks into events."""
+"""``leadline service webhook``: a server that turns a model registry's webhooks into events."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def webhook() -> None:
 )
 @session_options
 def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, ...]) -> None:
-    """Receive webhooks of MLflow at /mlflow and of Hugging Face at /huggingface.
+    """Receive the webhooks of MLflow and of Hugging Face.
 
-    A delivery is answered with 202 once it is stored, and its event is sent until it has arrived at the Prefect server.
+    These send to /mlflow and to /huggingface. A delivery is answered with 202 once it is stored, and its event is sent
+    until it has arrived at the Prefect server.
     """
     remember_variable(secret_env)
     secret = os.environ.get(secret_env, "")

@@ -1,4 +1,4 @@
-"""``leadline emit`` and ``leadline events``: events with a checked answer, and what became of them."""
+"""``leadline service emit`` and ``leadline service events``: events with a checked answer, and what became of them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _report(sent: Sent, ui: str, wait: float, as_json: bool) -> None:
     if wait and outcome is None:
         raise LeadlineError(
             f"The event arrived but started no flow run within {wait:g} s.",
-            hint="See later: leadline events",
+            hint="See later: leadline service events",
             code=ErrorCode.EVENT_NOTHING_STARTED,
         )
 

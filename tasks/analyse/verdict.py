@@ -32,7 +32,7 @@ _NOTHING: Final[Mapping[Question, str]] = {
 _REMEDIES: Final[Mapping[Question, str]] = {
     Question.SAFE: "--suite privacy, and --suite safety with a judge",
     Question.RIGHT: "leadline labels sample {run} --question right -n 30, or --judge MODEL",
-    Question.GROUNDED: "--judge MODEL, or weights (leadline models)",
+    Question.GROUNDED: "--judge MODEL, or weights (leadline evaluators models)",
     Question.FORM: "-e json_schema, -e format or -e regex with what is asked for",
     Question.FAST: "--param latency.metric_threshold=SECONDS -e latency",
 }

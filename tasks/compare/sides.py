@@ -75,7 +75,7 @@ def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[
                     found[line["version"]].append((reference, str(record.get("dataset_name"))))
     for version in versions:
         if not found[version]:
-            hint = f"Versions of it: {listing(sorted(seen))}." if seen else "Look at: leadline runs"
+            hint = f"Versions of it: {listing(sorted(seen))}." if seen else "Look at: leadline store runs"
             raise UsageError(
                 f"No completed run has version {version!r} of the model {model!r}.",
                 hint=hint,

@@ -89,7 +89,9 @@ class LedgerReader:
         if len(found) != 1:
             what = "no call" if not found else "more than one call"
             raise UsageError(
-                f"The ledger has {what} {digest!r}.", hint="List calls: leadline calls", code=ErrorCode.LEDGER_NO_CALL
+                f"The ledger has {what} {digest!r}.",
+                hint="List calls: leadline judges calls",
+                code=ErrorCode.LEDGER_NO_CALL,
             )
         call = found[0]
         for name in ("identity", "messages", "schema"):

@@ -211,7 +211,7 @@ def _not_encoded(facts: DatasetProfile) -> str:
 
 
 def _not_rgb(facts: DatasetProfile) -> str:
-    return "" if facts.rgb else "the cases are not those of the benchmark RGB (leadline rgb build makes them)"
+    return "" if facts.rgb else "the cases are not those of the benchmark RGB (leadline data rgb build makes them)"
 
 
 def _not_short(facts: DatasetProfile) -> str:

@@ -69,7 +69,9 @@ def check_attributable(connection: DuckDBPyConnection, evaluators: Iterable[Eval
     lacking = "no evaluator of this run asks a judge about a single answer" if pairs else "no case is a perturbed copy"
     raise UsageError(
         f"--attribute-flips has nothing to tell: {lacking}.",
-        hint="Name an evaluator that asks a judge, or leave it away." if pairs else "Make copies: leadline perturb",
+        hint="Name an evaluator that asks a judge, or leave it away."
+        if pairs
+        else "Make copies: leadline data perturb",
         code=ErrorCode.JUDGE_NO_FLIPS,
     )
 

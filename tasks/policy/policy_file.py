@@ -103,7 +103,7 @@ def _policy(table: Any, where: str, name: str, folder: Path) -> Policy:
     except ValidationError as error:
         raise UsageError(
             f"{where}: {'; '.join(refusals_of(error, _File))}".rstrip("?") + ".",
-            hint="leadline policy show default prints one that can be copied.",
+            hint="leadline evaluators policy show default prints one that can be copied.",
             code=ErrorCode.CONFIG_CONTENT,
         ) from None
     rules = {key: rule.model_dump(exclude_none=True) for key, rule in file.rules.items()}

@@ -35,7 +35,7 @@ class TrustCard:
         note: What to beware of.
         failures: Short examples of what it gets wrong.
         measured: Day of the measurement, ISO 8601.
-        lacks: The weights for want of which it was not measured, as ``leadline models pull`` takes them.
+        lacks: The weights for want of which it was not measured, as ``leadline evaluators models pull`` takes them.
     """
 
     evaluator: str

@@ -47,7 +47,7 @@ def find_run(store: Store, name: str) -> Run:
     if not matches:
         raise UsageError(
             f"There is no run {name!r} in the store {store.location}.",
-            hint="List runs: leadline runs",
+            hint="List runs: leadline store runs",
             code=ErrorCode.STORE_NO_RUN,
         )
     return matches[0]
@@ -61,7 +61,7 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
         few, verb = (f"Fewer than {back + 1} runs", "were") if back else ("No run", "was")
         raise UsageError(
             f"{few} in the store {store.location} {verb} completed yet.",
-            hint="Look at: leadline runs",
+            hint="Look at: leadline store runs",
             code=ErrorCode.STORE_NO_RESULTS,
         )
     return found

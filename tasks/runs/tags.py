@@ -46,7 +46,7 @@ def find_tagged(store: Store, name: str) -> Run:
     """
     tags = all_tags(store)
     if name not in tags:
-        known = f"Tags: {', '.join(tags)}." if tags else "Tag one: leadline tag RUN NAME"
+        known = f"Tags: {', '.join(tags)}." if tags else "Tag one: leadline store tag RUN NAME"
         raise UsageError(f"No run in the store has the tag {name!r}.", hint=known, code=ErrorCode.STORE_TAG)
     return tags[name][0]
 
@@ -92,7 +92,9 @@ def remove_tag(run: Run, name: str) -> None:
         UsageError: It has none of that name.
     """
     if name not in tags_of(run):
-        raise UsageError(f"Run {run.id} has no tag {name!r}.", hint="List tags: leadline tag", code=ErrorCode.STORE_TAG)
+        raise UsageError(
+            f"Run {run.id} has no tag {name!r}.", hint="List tags: leadline store tag", code=ErrorCode.STORE_TAG
+        )
     run.change(
         lambda record: dict(record) | {TAGS: {tag: when for tag, when in tags_in(record).items() if tag != name}}
     )

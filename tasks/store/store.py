@@ -138,7 +138,7 @@ class Run:
         except FileNotFoundError:
             raise UsageError(
                 f"There is no run {self.id!r} in the store.",
-                hint="List runs: leadline runs",
+                hint="List runs: leadline store runs",
                 code=ErrorCode.STORE_NO_RUN,
             ) from None
         except (ValueError, TypeError) as error:
@@ -228,12 +228,12 @@ class Run:
         dropped = self.read().get(DROPPED)
         if dropped:
             return UsageError(
-                f"The results of run {self.id} were dropped by leadline gc on {str(dropped)[:10]}.",
+                f"The results of run {self.id} were dropped by leadline store gc on {str(dropped)[:10]}.",
                 hint="Evaluate its dataset again; nothing that the store holds is computed twice.",
                 code=ErrorCode.STORE_NO_RESULTS,
             )
         return UsageError(
-            f"Run {self.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
+            f"Run {self.id!r} has no results yet.", hint="Look at: leadline store runs", code=ErrorCode.STORE_NO_RESULTS
         )
 
     def fail(self, error: BaseException, **also: Any) -> None:
@@ -342,7 +342,7 @@ class Store:
         """Return the folder of a run, which need not exist."""
         if not _RUN_ID.fullmatch(run_id):
             raise UsageError(
-                f"{run_id!r} is not a run id.", hint="List runs: leadline runs", code=ErrorCode.STORE_NO_RUN
+                f"{run_id!r} is not a run id.", hint="List runs: leadline store runs", code=ErrorCode.STORE_NO_RUN
             )
         return Run(run_id, self.root / "runs" / run_id, self.remote)
 

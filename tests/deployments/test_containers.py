@@ -100,14 +100,14 @@ def test_a_secret_is_known_to_those_alone_who_need_it() -> None:
     workers = {f"worker-{pool}" for pool in ("flows", "cpu", "gpu", "judge")}
     assert holders("POSTGRES_PASSWORD") == {"postgres"}
     assert holders("PREFECT_DATABASE_PASSWORD") == {"postgres", "server"}
-    assert holders("LEDGER_PASSWORD") == {"postgres", "metrics"} | workers
+    assert holders("LEDGER_PASSWORD") == {"postgres", "telemetry"} | workers
     assert holders("REDIS_PASSWORD") == {"redis", "server"}
     assert holders("STORAGE_ROOT_PASSWORD") == {"storage", "bucket"}
     assert holders("STORAGE_PASSWORD") == {"bucket"} | workers
-    assert holders("STORAGE_READER_PASSWORD") == {"bucket", "reports", "notify", "metrics"}
+    assert holders("STORAGE_READER_PASSWORD") == {"bucket", "reports", "notify", "telemetry"}
     assert holders("LEADLINE_UI_TOKEN") == {"reports"}
     assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
-    assert holders("PREFECT_AUTH") == {"server", "deploy", "notify", "webhook", "metrics"} | workers
+    assert holders("PREFECT_AUTH") == {"server", "deploy", "notify", "webhook", "telemetry"} | workers
 
 
 def test_keys_of_judges_are_for_those_who_ask_judges_and_env_is_for_no_container() -> None:
@@ -143,15 +143,15 @@ def test_the_ways_between_services_are_those_that_are_needed() -> None:
         for network in COMPOSE["networks"]
     }
     workers = {f"worker-{pool}" for pool in ("flows", "cpu", "gpu", "judge")}
-    assert on["databases"] == {"postgres", "server", "metrics"} | workers
+    assert on["databases"] == {"postgres", "server", "telemetry"} | workers
     assert on["messages"] == {"redis", "server"}
-    assert on["objects"] == {"storage", "bucket", "reports", "notify", "metrics"} | workers
+    assert on["objects"] == {"storage", "bucket", "reports", "notify", "telemetry"} | workers
     assert on["outside"] == {
         "reports",
         "notify",
         "server",
         "webhook",
-        "metrics",
+        "telemetry",
         "weights",
         "worker-flows",
         "worker-judge",
@@ -337,7 +337,7 @@ def test_volumes_are_declared() -> None:
 
 
 def test_what_people_have_deployed_outlives_a_restart() -> None:
-    assert SERVICES["deploy"]["command"] == ["leadline", "deploy", "--keep"]
+    assert SERVICES["deploy"]["command"] == ["leadline", "service", "deploy", "--keep"]
 
 
 def test_only_the_loopback_interface_is_published() -> None:

@@ -88,7 +88,7 @@ def labels_of(manifests: list[Manifest]) -> dict[str, dict[str, str]]:
 
 def test_there_is_all_that_the_service_consists_of(example: list[Manifest]) -> None:
     assert set(pods(example)) == {
-        *("server", "deploy", "webhook", "reports", "notify", "metrics", "weights", "postgres", "redis"),
+        *("server", "deploy", "webhook", "reports", "notify", "telemetry", "weights", "postgres", "redis"),
         *("worker-flows", "worker-cpu", "worker-judge", "worker-gpu"),
     }
     base = {manifest["metadata"]["name"] for manifest in of_kind(example, "Namespace")}
@@ -250,11 +250,11 @@ def test_a_secret_is_known_to_those_alone_who_need_it(example: list[Manifest]) -
                 known.setdefault(reference[:-11], set()).add(name)
     workers = {f"worker-{lane}" for lane in ("flows", "cpu", "gpu", "judge")}
     assert known == {
-        "prefect-auth": {"server", "deploy", "webhook", "metrics", "notify"} | workers,
+        "prefect-auth": {"server", "deploy", "webhook", "telemetry", "notify"} | workers,
         "server": {"server"},
-        "ledger": {"metrics"} | workers,
+        "ledger": {"telemetry"} | workers,
         "storage": workers,
-        "storage-reader": {"metrics", "reports", "notify"},
+        "storage-reader": {"telemetry", "reports", "notify"},
         "notify": {"notify"},
         "reports": {"reports"},
         "judges": {"worker-flows", "worker-judge"},
@@ -350,14 +350,14 @@ def test_what_is_not_allowed_is_denied_and_what_is_needed_is_allowed(example: li
         ("postgres", 5432),
         ("redis", 6379),
         ("webhook", 8484),
-        ("metrics", 8485),
+        ("telemetry", 8485),
         ("reports", 8585),
     ]
     ways = {(a, b) for a in pods(example) for b, port in targets if a != b and allowed(example, a, b, port)}
     workers = [f"worker-{lane}" for lane in ("flows", "cpu", "gpu", "judge")]
     assert ways == {
-        *((name, "server") for name in [*workers, "deploy", "webhook", "metrics", "notify"]),
-        *((name, "postgres") for name in [*workers, "server", "metrics"]),
+        *((name, "server") for name in [*workers, "deploy", "webhook", "telemetry", "notify"]),
+        *((name, "postgres") for name in [*workers, "server", "telemetry"]),
         ("server", "redis"),
     }
 

@@ -24,6 +24,7 @@ import jinja2
 import pytest
 import yaml
 
+from leadline.cli.command_tree import GROUPS
 from leadline.cli.main import cli
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.evaluators.judge_client.choice import find_evaluator_files, find_judges
@@ -66,9 +67,10 @@ NEEDS_AN_ENGINE = {"docs/containers.md"}
 NEEDS_OTHER_TOOLS = {"docs/bridges.md"}
 """Pages whose blocks run beside other tools: make test-bridges."""
 
-READS_A_FILE = {"evaluate", "plan", "collect", "perturb"}
-READS_A_RUN = {"compare", "export", "runs", "show", "sql", "tag"}
-QUICK = READS_A_FILE | READS_A_RUN | {"check-version", "evaluators", "suites", "version"}
+READS_A_FILE = {"evaluate", "collect", "data perturb"}
+READS_A_RUN = {"compare", "show", "store export", "store runs", "store sql", "store tag"}
+QUICK = READS_A_FILE | READS_A_RUN | {f"evaluators {name}" for name in ("check", "list", "show", "suites")}
+QUICK |= {"service check-version", "--version"}
 ASKS_OTHERS = re.compile(r"--judge|https?:|s3:|…|^(openai|anthropic|ollama_chat)/|^python:|^targets\.toml$|^workers$")
 
 
@@ -110,7 +112,10 @@ def parse(arguments: list[str]) -> None:
     parent = None
     words = [word for word in arguments if word != "…"]
     while True:
-        context = command.make_context(command.name, words, parent=parent)
+        try:
+            context = command.make_context(command.name, words, parent=parent)
+        except click.exceptions.Exit:  # --help, --version
+            return
         rest = [*context._protected_args, *context.args]
         if not isinstance(command, click.Group) or (command.invoke_without_command and not rest):
             return
@@ -123,15 +128,19 @@ def parse(arguments: list[str]) -> None:
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in pages()])
 def test_commands_in_the_text_exist(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    if page.name == "CHANGELOG.md":
+        text = text.partition("## [Unreleased]")[2].partition("\n## [")[0]  # a release has the commands of its day
     for line in re.findall(r"`leadline ([^`]+)`", text):
         words = line.split()
         if not re.fullmatch(r"[a-z-]+", words[0]) or words[0].startswith("-"):
             continue
-        command: click.Command | None = cli.get_command(click.Context(cli), words[0])
+        context = click.Context(cli)
+        command = cli.get_command(context, words[0])
         assert command is not None, line
-        while isinstance(command, click.Group) and len(words) > 1 and words[1] in command.commands:
+        while isinstance(command, click.Group) and len(words) > 1 and words[1] in command.list_commands(context):
             words = words[1:]
-            command = command.commands[words[0]]
+            command = command.get_command(context, words[0])
+        assert command is not None
         known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", line):
             assert option in known | {"--help"}, line
@@ -257,22 +266,27 @@ def steps_of(page: str) -> list[dict[str, Any]]:
         elif block.language in SHELL:
             for command in block.leadline():
                 scored = any(step.get("command", [""])[0] == "evaluate" for step in steps)
-                if runs(command) and (scored or command[0] not in READS_A_RUN):
+                if runs(command) and (scored or split(command)[0] not in READS_A_RUN):
                     steps.append({"where": str(block), "command": command, "fails": "\nError" in block.text})
     return steps
 
 
+def split(command: list[str]) -> tuple[str, list[str]]:
+    """Return the name of a command, with its group, and its arguments."""
+    words = 2 if command[0] in GROUPS else 1
+    return " ".join(command[:words]), command[words:]
+
+
 def runs(command: list[str]) -> bool:
     """Return whether a command can run here: quick, nobody else is asked, and what it reads is at hand."""
-    if command[0] not in QUICK or any(
-        ASKS_OTHERS.search(word) for word in command[1:] if not word.startswith("SELECT")
-    ):
+    name, arguments = split(command)
+    if name not in QUICK or any(ASKS_OTHERS.search(word) for word in arguments if not word.startswith("SELECT")):
         return False
     return (
-        command[0] not in READS_A_FILE
-        or "--list" in command
-        or command[1] in PLACEHOLDERS
-        or (ROOT / command[1]).is_file()
+        name not in READS_A_FILE
+        or "--list" in arguments
+        or arguments[0] in PLACEHOLDERS
+        or (ROOT / arguments[0]).is_file()
     )
 
 
@@ -282,7 +296,7 @@ def marks(page: str, steps: list[dict[str, Any]]) -> tuple[pytest.MarkDecorator,
         missing = importlib.util.find_spec("langchain") is None
         return (pytest.mark.bridges, pytest.mark.skipif(missing, reason="make test-bridges has the tools"))
     flows = any(
-        step["command"][0] in ("evaluate", "compare", "check-version", "collect")
+        split(step["command"])[0] in ("evaluate", "compare", "service check-version", "collect")
         if "command" in step
         else re.search(r"flows|\b(evaluate|compare)\(", step["text"])
         for step in steps

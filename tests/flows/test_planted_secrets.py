@@ -146,11 +146,11 @@ def world(tmp_path: Path, ledger: str | None = None) -> Iterator[tuple[World, Ju
 @contextmanager
 def on_a_server(made: World) -> Iterator[None]:
     """Keep a server for the commands of the block."""
-    made.run("server", "start", "--port", str(free_port()))
+    made.run("service", "server", "start", "--port", str(free_port()))
     try:
         yield
     finally:
-        made.run("server", "stop")
+        made.run("service", "server", "stop")
 
 
 def everything(made: World) -> None:
@@ -160,10 +160,21 @@ def everything(made: World) -> None:
     made.run("evaluate", "two.jsonl", *chosen, "--debug", codes=(0, 1, 3))
     made.run("collect", "one.jsonl", "--targets", "targets.yaml", "-o", "answers.jsonl")
     made.run("compare", "latest~1", "latest", "--all-metrics", "-o", "compared", codes=(0, 1, 2))
-    made.run("calls", "--json")
+    made.run("judges", "calls", "--json")
     base = f"http://user:{CANARIES['address']}@127.0.0.1:9/v1"
     made.run("evaluate", "one.jsonl", "-e", "sexism", "--judge", "own", "--judge-api-base", base, codes=(2,))
-    made.run("check-version", "m", "1", "one.jsonl", "--set", f"target.api_base={base}", "--server", "none", codes=(2,))
+    made.run(
+        "service",
+        "check-version",
+        "m",
+        "1",
+        "one.jsonl",
+        "--set",
+        f"target.api_base={base}",
+        "--server",
+        "none",
+        codes=(2,),
+    )
     other = made.project / "other"
     other.mkdir()
     key = f'[judges.own]\nmodel = "openai/own"\napi_key = "{CANARIES["file"]}"\n'
@@ -178,7 +189,7 @@ def webhook(made: World) -> None:
     (made.project / "webhook.yaml").write_text("models: {'*': {suite: one.jsonl}}\n", encoding="utf-8")
     with place.open("wb") as said:
         process = subprocess.Popen(
-            [*LEADLINE, "webhook", "serve", "--models", "webhook.yaml", "--port", str(free_port())],
+            [*LEADLINE, "service", "webhook", "serve", "--models", "webhook.yaml", "--port", str(free_port())],
             stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=made.environment, cwd=made.project,
         )  # fmt: skip
     try:

@@ -78,7 +78,7 @@ class Desk:
         before = len(self.endpoint.log)
         said = self.typed(*arguments)
         asked = [line.question for line in self.endpoint.log[before:]]
-        purposes = Counter(ask["purpose"] for ask in json.loads(self.typed("calls", "--json")))
+        purposes = Counter(ask["purpose"] for ask in json.loads(self.typed("judges", "calls", "--json")))
         texts = sorted(f"{question.body['model']} {question.text}" for question in asked)
         self.steps[name] = {
             "calls": len(asked),

@@ -50,9 +50,9 @@ def judged_walk(folder: Path) -> dict[str, Any]:
         told = {"evaluate": _told(here, "first run", "evaluate", "first.json", *JUDGED)}
         found = {"judged": here.tables(FOUND)}
         told |= _read(here)
-        here.typed("tag", "latest", "first")
+        here.typed("store", "tag", "latest", "first")
         here.step("the same again", "evaluate", "first.json", *JUDGED)
-        told["plan"] = here.json("plan", "harbour.json", *JUDGED[:-3], "--json")
+        told["plan"] = here.json("evaluate", "--plan", "harbour.json", *JUDGED[:-3], "--json")
         here.step("one more case", "evaluate", "harbour.json", *JUDGED)
         _label(here)
         here.step("labelled", "evaluate", "harbour.json", *JUDGED, "--gate-on", "corrected")
@@ -115,7 +115,7 @@ def _told(here: Desk, name: str, *arguments: str) -> Any:
 
 
 def _report(here: Desk, run: str) -> Any:
-    here.typed("export", run, "--as", "json", "-o", "report.json")
+    here.typed("store", "export", run, "--as", "json", "-o", "report.json")
     report = plain(json.loads(Path("report.json").read_text(encoding="utf-8")), here.folder)
     for name in ("slices", "flip_rates", "flips"):
         report[name] = [*report[name][:MOST], len(report[name])]
@@ -127,7 +127,9 @@ def _read(here: Desk) -> dict[str, Any]:
     return {
         "show": here.json("show", "latest", "--json"),
         "case": here.json("show", "latest", "--case", "tide-springs", "--json"),
-        "sql": here.json("sql", "SELECT metric, model_key, value FROM aggregates ORDER BY ALL", "--format", "json"),
+        "sql": here.json(
+            "store", "sql", "SELECT metric, model_key, value FROM aggregates ORDER BY ALL", "--format", "json"
+        ),
     }
 
 
@@ -163,12 +165,13 @@ def _housekeeping(here: Desk) -> dict[str, Any]:
     """Return what commands tell of the store, its runs, and what there is."""
     told = {
         name: here.json(*name.split(), "--json")
-        for name in ("runs", "tag", "store info", "policy", "policy show default", "trust", "suites", "calls --totals",
-                     "evaluators show bleu", "evaluators show faithfulness", "verify", "gc", "doctor")
+        for name in ("store runs", "store tag", "store info", "evaluators policy", "evaluators policy show default",
+                     "evaluators trust", "evaluators suites", "judges calls --totals", "evaluators show bleu",
+                     "evaluators show faithfulness", "store verify", "store gc", "doctor")
     }  # fmt: skip
     of_machine = ("python", "extra", "weights", "disk", "clock", "limits")
     told["doctor"] = [line for line in told["doctor"] if not line["part"].startswith(of_machine)]
-    ours = [line for line in here.json("evaluators", "--json") if line["origin"] != "custom"]
+    ours = [line for line in here.json("evaluators", "list", "--json") if line["origin"] != "custom"]
     told["evaluators"] = {line["id"]: {name: _brief(part) for name, part in line.items()} for line in ours}
     return told
 
@@ -189,5 +192,5 @@ def _databases(here: Desk) -> dict[str, Any]:
     with closing(sqlite3.connect(here.folder / ".leadline" / "ledger.sqlite")) as ledger:
         names = [name for (name,) in ledger.execute("SELECT name FROM sqlite_master ORDER BY rowid")]
         tables = {name: [list(line[1:]) for line in ledger.execute(f"PRAGMA table_xinfo({name})")] for name in names}
-    views = here.typed("sql", VIEWS, "--format", "json")
+    views = here.typed("store", "sql", VIEWS, "--format", "json")
     return {"run": run, "ledger": tables, "views": {line["view"]: line["columns"] for line in json.loads(views)}}

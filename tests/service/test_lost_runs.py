@@ -91,10 +91,10 @@ def impatient(service: LiveService, tmp_path: Path) -> Any:
     for automation in file["automations"]:
         automation["trigger"]["within"] = within.get(automation["name"], automation["trigger"].get("within", 0))
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(file))
-    service.leadline("deploy", "--file", str(tmp_path / "prefect.yaml"))
+    service.leadline("service", "deploy", "--file", str(tmp_path / "prefect.yaml"))
     time.sleep(3)  # the server takes notice
     yield service
-    service.leadline("deploy")
+    service.leadline("service", "deploy")
 
 
 def test_runs_whose_worker_dies_as_they_start_are_told_about_and_started_again(impatient: LiveService) -> None:

@@ -34,7 +34,7 @@ VERSION_FLOW = "on-model-version/collect-and-evaluate"
 
 def deployed(service: LiveService, *arguments: str) -> dict[str, str]:
     """Deploy, and return what was made or changed."""
-    done = json.loads(service.leadline("deploy", "--json", *arguments).stdout)
+    done = json.loads(service.leadline("service", "deploy", "--json", *arguments).stdout)
     changes = {f"{item['kind']} {item['name']}": (item["change"], item["fields"]) for item in done}
     assert len(changes) > 10
     return {
@@ -79,7 +79,7 @@ def test_prefects_own_command_deploys_the_same_file(service: LiveService) -> Non
 
 def test_the_event_starts_one_flow_run_however_often_it_comes(service: LiveService) -> None:
     with ThreadPoolExecutor(3) as pool:
-        emit = ["emit", "model-version", *fields("1.0"), "--json"]
+        emit = ["service", "emit", "model-version", *fields("1.0"), "--json"]
         sent = [json.loads(done.stdout) for done in pool.map(lambda _: service.leadline(*emit), range(3))]
     again = json.loads(service.leadline(*emit).stdout)
     assert len({one["event"] for one in [*sent, again]}) == 1
@@ -103,7 +103,9 @@ def test_the_event_starts_one_flow_run_however_often_it_comes(service: LiveServi
 
 
 def test_a_payload_that_does_not_fit_is_refused_before_it_is_sent(service: LiveService) -> None:
-    done = service.leadline("emit", "model-version", "m", "--version", "not a version", "--set", "evil=1", code=2)
+    done = service.leadline(
+        "service", "emit", "model-version", "m", "--version", "not a version", "--set", "evil=1", code=2
+    )
     for fault in ("version:", "suite is missing", "evil:", "was not sent"):
         assert fault in done.stderr
     assert events_about(service, "leadline.model.m") == []
@@ -122,7 +124,7 @@ def test_a_payload_that_does_not_fit_and_came_by_another_way_is_seen(service: Li
 
     seen = eventually(alert, 60, "a flow run that says what is wrong")
     assert (seen["state_type"], seen["name"]) == ("FAILED", "alert: leadline-model-version")
-    listed = json.loads(service.leadline("events", "--failed", "--json").stdout)
+    listed = json.loads(service.leadline("service", "events", "--failed", "--json").stdout)
     assert any("'version' is a required property" in one["outcome"]["failed"] for one in listed)
 
 
@@ -131,7 +133,7 @@ def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None
     mine = {"suite": str(CASES), "answers": str(CASES), "evaluators": ["bleu"], "fail_on": "never"}
     file.write_text(yaml.safe_dump({"defaults": mine, "models": {"wrenfield-*": None}}))
     environment = {**service.environment, "LEADLINE_WEBHOOK_SECRET": "a shared secret"}
-    arguments = ["webhook", "serve", "--models", str(file), "--port", str(port)]
+    arguments = ["service", "webhook", "serve", "--models", str(file), "--port", str(port)]
     receiver = subprocess.Popen(
         [sys.executable, "-m", "leadline.cli.main", *arguments],
         env=environment,
@@ -169,8 +171,8 @@ def test_an_event_that_nobody_waits_for_is_not_sent(service: LiveService) -> Non
     [automation] = [one for one in service.post("/automations/filter", {}) if one["name"] == "leadline-model-version"]
     service.patch(f"/automations/{automation['id']}", {"enabled": False})
     try:
-        done = service.leadline("emit", "model-version", *fields("unheard"), code=3)
-        assert "leadline deploy" in done.stderr
+        done = service.leadline("service", "emit", "model-version", *fields("unheard"), code=3)
+        assert "leadline service deploy" in done.stderr
     finally:
         service.patch(f"/automations/{automation['id']}", {"enabled": True})
 
@@ -250,8 +252,8 @@ def test_workers_find_what_a_local_run_finds(service: LiveService, tmp_path: Pat
     here = ["--store", str(tmp_path / "store")]
     service.leadline("evaluate", dataset, "-e", "bleu", "-e", "rouge", *here)
     query = "SELECT evaluator, metric, case_key, value FROM scores ORDER BY ALL"
-    elsewhere = json.loads(service.leadline("sql", query, "--run", "latest", "--format", "json").stdout)
-    local = json.loads(service.leadline("sql", query, "--format", "json", *here).stdout)
+    elsewhere = json.loads(service.leadline("store", "sql", query, "--run", "latest", "--format", "json").stdout)
+    local = json.loads(service.leadline("store", "sql", query, "--format", "json", *here).stdout)
     assert len(local) > 10
     assert [one | {"run": ""} for one in elsewhere] == [one | {"run": ""} for one in local]
 
@@ -292,7 +294,7 @@ def test_a_runs_artifact_leads_to_its_report_on_the_page(service: LiveService) -
 
 def test_a_worker_ends_when_it_is_asked_to_even_if_its_shell_ignores_interrupts(service: LiveService) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "leadline.cli.main", "worker", "--pool", "gpu", "--name", "short-lived"],
+        [sys.executable, "-m", "leadline.cli.main", "service", "worker", "--pool", "gpu", "--name", "short-lived"],
         env=dict(service.environment), cwd=service.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
@@ -313,7 +315,7 @@ def test_a_worker_ends_when_it_is_asked_to_even_if_its_shell_ignores_interrupts(
 
 
 def test_a_worker_of_an_unknown_pool_is_told_which_there_are(service: LiveService) -> None:
-    done = service.leadline("worker", "--pool", "cup", code=2)
+    done = service.leadline("service", "worker", "--pool", "cup", code=2)
     assert "cpu, default-agent-pool" in done.stderr or "cpu, flows" in done.stderr
 
 

@@ -324,11 +324,11 @@ def test_chunks_cover_every_row_once_and_stay_few(store: Store) -> None:
 def test_a_missing_model_leaves_all_rows_unscored_with_the_command(store: Store) -> None:
     class Needy(Length):
         def score(self, rows: Any, ctx: EvalContext) -> list[RowScore]:
-            raise ModelUnavailable("No weights.", hint="Fetch them with: leadline models pull x")
+            raise ModelUnavailable("No weights.", hint="Fetch them with: leadline evaluators models pull x")
 
     (result,) = score_rows(Needy(), [Row("a", "m", actual_answer="x")], EvalContext())
     assert result.values["length"] == Unscored(
-        Reason.MODEL_UNAVAILABLE, "No weights. Fetch them with: leadline models pull x"
+        Reason.MODEL_UNAVAILABLE, "No weights. Fetch them with: leadline evaluators models pull x"
     )
 
 
@@ -343,7 +343,9 @@ def test_one_command_fetches_all_that_an_evaluator_of_several_models_lacks(
     (result,) = score_rows(registry.get(id_)(), [row], EvalContext(Settings(device="cpu")))
     messages = {value.message for value in result.values.values() if isinstance(value, Unscored)}
     assert len(messages) >= 1
-    assert {message.partition("Fetch them with: ")[2] for message in messages} == {f"leadline models pull {id_}"}
+    assert {message.partition("Fetch them with: ")[2] for message in messages} == {
+        f"leadline evaluators models pull {id_}"
+    }
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,12 @@ def examine_weights() -> Iterator[Diagnosis]:
     absent = [ref for ref, found in states.items() if found.path is None]
     for ref, found in states.items():
         if found.path is not None and not found.present:
-            advice = "leadline models says more"
+            advice = "leadline evaluators models says more"
             yield Diagnosis("weights", State.BROKEN, f"{ref}: {found.problem}", advice)
     if absent:
         users = sorted({user for ref in absent for user in needed[ref]})
         found_ = f"{here} of {count(len(states), 'set')} of weights here; without the others: {listing(users)}"
-        advice = "leadline models pull fetches them; rules, and what takes the offline embedder, do without"
+        advice = "leadline evaluators models pull fetches them; rules, and what takes the offline embedder, do without"
         yield Diagnosis("weights", State.MISSING, found_, advice)
     else:
         yield Diagnosis("weights", State.OK, f"all {count(len(states), 'set')} that evaluators need by default")

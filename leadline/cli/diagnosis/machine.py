@@ -36,7 +36,9 @@ def examine_disk(store: Path) -> Iterator[Diagnosis]:
         free = shutil.disk_usage(folder).free / 1e9
         found = f"{free:,.1f} GB free for {name} ({folder})"
         if free < LEAST_FREE_GB:
-            advice = "Make room: leadline gc --dry-run says what could go" if name == "store" else "Make room there"
+            advice = (
+                "Make room: leadline store gc --dry-run says what could go" if name == "store" else "Make room there"
+            )
             yield Diagnosis("disk", State.BROKEN, found, advice)
         else:
             yield Diagnosis("disk", State.OK, found)

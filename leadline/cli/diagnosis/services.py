@@ -48,11 +48,13 @@ def examine_server() -> Iterator[Diagnosis]:
             yield Diagnosis("server", State.BROKEN, "the one of PREFECT_API_URL does not answer", advice)
     elif kept := running():
         if problem := kept.problem():
-            yield Diagnosis("server", State.BROKEN, problem, "leadline server stop, then start")
+            yield Diagnosis("server", State.BROKEN, problem, "leadline service server stop, then start")
         else:
             yield Diagnosis("server", State.OK, f"kept at {kept.url}")
     else:
-        yield Diagnosis("server", State.OK, "none: runs leave no history in Prefect", "leadline server start keeps one")
+        yield Diagnosis(
+            "server", State.OK, "none: runs leave no history in Prefect", "leadline service server start keeps one"
+        )
 
 
 def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:
@@ -115,7 +117,7 @@ def _asked(judge: JudgeConfig) -> Diagnosis:
 
     part = f"judge {judge.key}"
     if judge.kind == "local":
-        return Diagnosis(part, State.OK, "was not asked: leadline models says whether its weights are here")
+        return Diagnosis(part, State.OK, "was not asked: leadline evaluators models says whether its weights are here")
     hasty = judge.model_copy(update={"timeout_s": min(judge.timeout_s, LONGEST_WAIT_S)})
     question = [{"role": "user", "content": QUESTION}]
     try:

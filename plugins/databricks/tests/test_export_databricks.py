@@ -1,4 +1,4 @@
-"""``leadline export --format databricks``."""
+"""``leadline store export --format databricks``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arguments(tmp_path: Path, output: Path, evaluator: str) -> list[str]:
     scores = [Given("c1", "alpha", 1.0, "safety", SAFETY)] if evaluator == SAFETY else []
     basis = [Basis("c1", "alpha", SAFETY, evidence=evidence)] if evaluator == SAFETY else []
     store, made = make_run(tmp_path, rows=[answer("c1", "alpha")], evaluators=[toy], scores=scores, evidence=basis)
-    return ["export", made.id, "--store", str(store.root), "--format", "databricks", "-o", str(output)]
+    return ["store", "export", made.id, "--store", str(store.root), "--format", "databricks", "-o", str(output)]
 
 
 def test_both_tables_are_written_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""``leadline mcp`` as a process, used by the official client over standard input and output and over HTTP."""
+"""``leadline service mcp`` as a process, used by the official client over standard input and output and over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.command import run
 from tests.support.stores.runs import make_run
 
 RUN = "20260101-100000-aaaaaa"
-COMMAND = [sys.executable, "-m", "leadline.cli.main", "mcp"]
+COMMAND = [sys.executable, "-m", "leadline.cli.main", "service", "mcp"]
 TOKEN = "a-token-of-the-test"
 DEADLINE_S = 60.0
 
@@ -107,8 +107,8 @@ def test_a_given_token_is_not_printed(store: Path) -> None:
 def test_what_cannot_be_is_refused(
     store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["mcp", "--port", "9000", "--store", str(store)]) == 2
+    assert run(["service", "mcp", "--port", "9000", "--store", str(store)]) == 2
     assert "--port goes with --http" in capsys.readouterr().err
     monkeypatch.setenv("LEADLINE_MCP_TOKEN", "short")
-    assert run(["mcp", "--http", "--store", str(store)]) == 2
+    assert run(["service", "mcp", "--http", "--store", str(store)]) == 2
     assert "at least 12 characters" in capsys.readouterr().err

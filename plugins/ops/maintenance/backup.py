@@ -160,7 +160,7 @@ def _copy_ledger(place: Path | str, room: Path, copy: _Target, files: dict[str, 
         except sqlite3.Error as error:
             raise StoreError(
                 f"The ledger {place} cannot be copied: {error}.",
-                hint="Check it: leadline verify",
+                hint="Check it: leadline store verify",
                 code=ErrorCode.LEDGER_FAILED,
             ) from error
         files[LEDGER] = copy.add(LEDGER, path)

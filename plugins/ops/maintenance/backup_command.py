@@ -1,4 +1,4 @@
-"""``leadline backup`` and ``leadline restore``."""
+"""``leadline store backup`` and ``leadline store restore``."""
 
 from __future__ import annotations
 

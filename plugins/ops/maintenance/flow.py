@@ -1,4 +1,4 @@
-"""The flow ``maintain``: what ``leadline gc``, ``verify`` and ``backup`` do, by a schedule."""
+"""The flow ``maintain``: what ``leadline store gc``, ``verify`` and ``backup`` do, by a schedule."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def maintain(config: MaintainConfig) -> State[Any]:
         done.append(f"{checked.files:,} files checked, {len(damaged) or 'none'} damaged")
         if damaged:
             lines = [{"file": one.name, "fault": one.fault, "advice": one.advice} for one in damaged]
-            create_table_artifact(lines, key="leadline-damage", description="Damaged files: leadline verify --repair")
+            create_table_artifact(
+                lines, key="leadline-damage", description="Damaged files: leadline store verify --repair"
+            )
             return Failed(message="; ".join(done))
     if config.backup:
         target = Path(config.backup).absolute() / f"leadline-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar"

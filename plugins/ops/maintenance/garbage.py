@@ -3,7 +3,7 @@
 Nothing is taken from a run in work. What is to go is looked for first and looked at once more just before it goes:
 
 - A run's results go after its record says so, and the record is changed only if no tag came meanwhile; a run whose
-  results are dropped can get no tag. Records stay, so that ``leadline runs`` still lists the run and its gate.
+  results are dropped can get no tag. Records stay, so that ``leadline store runs`` still lists the run and its gate.
 - A dataset has the time of its last use. It is first put aside under a temporary name, and back if it was used or a
   run has begun that uses it.
 - So are scores and embeddings.

@@ -1,4 +1,4 @@
-"""``leadline gc``: what a store needs no more."""
+"""``leadline store gc``: what a store needs no more."""
 
 from __future__ import annotations
 

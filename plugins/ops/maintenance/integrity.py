@@ -230,7 +230,7 @@ def _runs(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
         for file, digest in _digests_of_results(contents, name).items():
             fault = _file_fault(contents, f"{name}/{file}", digest)
             if fault and not _record_of(contents, name).get(DROPPED):
-                yield Damage(f"{name}/{file}", fault, f"Make it again: leadline export {run} --again")
+                yield Damage(f"{name}/{file}", fault, f"Make it again: leadline store export {run} --again")
 
 
 def _record_of(contents: Contents, run: str) -> Mapping[str, Any]:

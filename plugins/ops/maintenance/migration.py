@@ -27,7 +27,7 @@ SEGMENTS: Final = ("scores", "vectors")
 def migrate(store: Store) -> Iterator[tuple[str, str]]:
     """Give digests to all that has none, and yield each such file with what is wrong with it, ``""`` if nothing.
 
-    What is damaged stays as it is: ``leadline verify`` says what to do about it.
+    What is damaged stays as it is: ``leadline store verify`` says what to do about it.
 
     Raises:
         StoreError: Another process cleans, backs up or migrates the store, or it cannot be written.

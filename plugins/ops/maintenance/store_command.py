@@ -1,4 +1,4 @@
-"""``leadline store`` (info, migrate): the format of a store."""
+"""``leadline store info`` and ``migrate``: what a store has in it, and its format."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, say, session_options
 
 
-@click.group()
-@session_options
-def store() -> None:
-    """Say what a store has in it, and bring its format up to date."""
-
-
-@store.command()
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 @click.pass_obj
@@ -42,7 +36,7 @@ def info(session: Session, /, as_json: bool) -> None:
         click.echo(f"{in_bytes(size):>12}  {clean(part)}")
 
 
-@store.command()
+@click.command()
 @session_options
 @click.pass_obj
 def migrate(session: Session, /) -> int:
@@ -64,4 +58,4 @@ def migrate(session: Session, /) -> int:
 
 
 def _of_damaged(count: int) -> str:
-    return f" {count:,} are damaged and stay as they are: leadline verify" if count else ""
+    return f" {count:,} are damaged and stay as they are: leadline store verify" if count else ""

@@ -1,4 +1,4 @@
-"""``leadline verify``: whether a store is as it was written."""
+"""``leadline store verify``: whether a store is as it was written."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def verify(session: Session, /, repair: bool, as_json: bool) -> int:
         if checked.without_digest:
             say(f"{checked.without_digest:,} have no digest, as an earlier version wrote them: leadline store migrate")
         if checked.lost_calls:
-            say(f"{checked.lost_calls:,} calls were lost with their process: leadline calls --failed")
+            say(f"{checked.lost_calls:,} calls were lost with their process: leadline judges calls --failed")
     return DAMAGED if left else 0

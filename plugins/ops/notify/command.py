@@ -1,4 +1,4 @@
-"""``leadline notify``: who is told of what goes wrong."""
+"""``leadline service notify``: who is told of what goes wrong."""
 
 from __future__ import annotations
 

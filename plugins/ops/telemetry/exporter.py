@@ -1,4 +1,4 @@
-"""The server of ``leadline metrics``: ``GET /metrics`` in Prometheus' format, ``GET /health``.
+"""The server of ``leadline service telemetry``: ``GET /metrics`` in Prometheus' format, ``GET /health``.
 
 Figures are read at most every few seconds, however many ask. A source that cannot be read lacks its figures and has
 ``leadline_up`` 0; the others are exported.
@@ -34,7 +34,7 @@ PORT: Final = 8485
 REST: Final = 10
 """How many times as long as a reading takes it is at least until the next, so that a large ledger costs little."""
 
-_log = logging.getLogger("leadline.metrics")
+_log = logging.getLogger("leadline.telemetry")
 
 
 class MetricsExporter:

@@ -184,7 +184,7 @@ EXPORTED: Final = (
     REPLIES_UNREADABLE, CALLS_IN_FLIGHT, CALLS_LOST, JUDGE_STATE, JUDGE_CHECKED, JUDGE_P, JUDGE_EPOCH,
     TEAM_CALLS, TEAM_USD, TEAM_CALLS_LIMIT, TEAM_USD_LIMIT, FLOW_RUNS, WORKERS,
 )  # fmt: skip
-"""What ``leadline metrics`` exports."""
+"""What ``leadline service telemetry`` exports."""
 
 DELIVERIES: Final = MetricFamily(
     "leadline_webhook_deliveries_total", MetricKind.COUNTER,

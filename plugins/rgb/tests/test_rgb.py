@@ -1,4 +1,4 @@
-"""``leadline rgb`` from RGB's files to the paper's tables, with the real flow."""
+"""``leadline data rgb`` from RGB's files to the paper's tables, with the real flow."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def leadline(environment: dict[str, str], *arguments: str) -> subprocess.Complet
 def test_from_the_benchmarks_files_to_the_papers_tables(environment: dict[str, str], tmp_path: Path) -> None:
     suite = tmp_path / "suite.jsonl"
     data = str(write_testbeds(tmp_path / "rgb"))
-    built = leadline(environment, "rgb", "build", data, "--noise", "0,0.4", "--closed-book", "-o", str(suite))
+    built = leadline(environment, "data", "rgb", "build", data, "--noise", "0,0.4", "--closed-book", "-o", str(suite))
     assert built.returncode == 0, built.stderr
     cases = [json.loads(line) for line in suite.read_text(encoding="utf-8").splitlines()]
     answered = [case | {"model": "m", "actual_answer": ANSWERS[case["case"]]} for case in cases]
     answers = str(write_lines(tmp_path / "answers.jsonl", answered))
 
-    done = leadline(environment, "rgb", "table", answers, "--scorer", "official", "--json")
+    done = leadline(environment, "data", "rgb", "table", answers, "--scorer", "official", "--json")
     assert done.returncode == 0, done.stderr
     found = {
         column: cell["share"]
@@ -57,7 +57,7 @@ def test_from_the_benchmarks_files_to_the_papers_tables(environment: dict[str, s
         "en_fact Acc": 1.0, "en_fact Acc_doc": 1.0, "en_fact ED": 1.0, "en_fact CR": 1.0,
     }  # fmt: skip
 
-    again = leadline(environment, "rgb", "table", "latest")
+    again = leadline(environment, "data", "rgb", "table", "latest")
     assert "Noise robustness (table 1)" in again.stdout
     assert "100.00 (2.5 to 100.0)" in again.stdout
 
@@ -66,6 +66,6 @@ def test_what_cannot_be_laid_out_is_one_line(environment: dict[str, str], tmp_pa
     plain = str(write_lines(tmp_path / "d.jsonl", [{"case": "c", "model": "m", "actual_answer": "a"}]))
     results = str(write_lines(tmp_path / "p.json", [PLAIN | {"ans": "x", "prediction": "y"}]))
     for arguments in ((plain, results), ("nosuch", plain), ("nosuch",), (results,)):
-        done = leadline(environment, "rgb", "table", *arguments)
+        done = leadline(environment, "data", "rgb", "table", *arguments)
         assert done.returncode == 2, done.stderr
         assert len(done.stderr.strip().splitlines()) == 1

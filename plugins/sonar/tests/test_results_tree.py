@@ -389,7 +389,7 @@ def test_the_tree_that_a_run_did_not_ask_for_is_exported_as_one_that_did_has_it(
     assert not [path for path in plain.iterdir() if path.is_dir()]
     run.update({"status": "completed"})
     into = tmp_path / "tree"
-    assert command(["export", run.id, "--store", str(store.root), "--as", "sonar", "-o", str(into)]) == 0
+    assert command(["store", "export", run.id, "--store", str(store.root), "--as", "sonar", "-o", str(into)]) == 0
     assert {path.relative_to(into): path.read_bytes() for path in into.rglob("*") if path.is_file()} == tree
 
 

@@ -392,11 +392,11 @@ def test_a_delivery_that_webhook_yaml_makes_no_event_of_is_kept_for_events(
     assert client(Sending()).post("/mlflow", content=body, headers=signed(body)).status_code == 422
     monkeypatch.setattr("leadline.flows.prefect.resolve.lasting_api", nullcontext)
     monkeypatch.setattr("leadline.flows.prefect.prefect_events.recent", lambda *_, **__: [])
-    assert run(["events", "--failed"]) == 0
+    assert run(["service", "events", "--failed"]) == 0
     shown = capsys.readouterr().out
     assert "unfit 1" in shown
     assert "not sent: The payload does not fit" in shown
-    assert run(["events", "--failed", "--hours", "0", "--json"]) == 0
+    assert run(["service", "events", "--failed", "--hours", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 

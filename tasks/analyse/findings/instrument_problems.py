@@ -53,7 +53,7 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
     Reason.OUT_OF_MEMORY: ("memory ran out", "Run again on a machine with more memory, or on the CPU."),
     Reason.QUARANTINED: (
         "the judge failed canaries, rows with known verdicts, so it was not asked about them",
-        "Look at the judge (leadline calls lists the canaries' replies), then run again: only these rows are judged.",
+        "Look at the judge (leadline judges calls lists its replies), then run again: only these rows are judged.",
     ),
     Reason.WORKER_LOST: ("the process that was to score them was lost", "Run again: only these rows are computed."),
 }

@@ -184,7 +184,7 @@ def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"The certificate in {path} cannot be read: {error}.",
-                hint="Set it aside: leadline verify --repair. It is earned again.",
+                hint="Set it aside: leadline store verify --repair. It is earned again.",
                 code=ErrorCode.STORE_FAILED,
             ) from error
     return sorted((each for each in found if each.question == question), key=lambda each: each.earned)

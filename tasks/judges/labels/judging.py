@@ -169,7 +169,7 @@ def judging_by(
     if not evaluator.spec.judge or found is None or found.dataset_level:
         raise UsageError(
             f"{labelled.question} is no metric of rows that a judge gives.",
-            hint="Compare judges by labels of an evaluator that asks one: leadline evaluators",
+            hint="Compare judges by labels of an evaluator that asks one: leadline evaluators list",
             code=ErrorCode.LABEL_SET,
         )
     [job] = make_jobs([evaluator], settings)

@@ -44,5 +44,5 @@ def _near(name: str, own: Mapping[str, Sequence[Metric]]) -> list[str] | None:
 
 def _sentence(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f"the nearest is {near[0]}" if near else "leadline evaluators lists them"
+    hint = f"the nearest is {near[0]}" if near else "leadline evaluators list lists them"
     return f"labels of {name!r} are left out, which is no evaluator or metric; {hint}"

@@ -18,7 +18,7 @@ class Exporter(ABC):
     """One output format.
 
     Attributes:
-        name: What ``leadline export --as`` calls it.
+        name: What ``leadline store export --as`` calls it.
         files: The files it writes, the main one first; empty if their names depend on the run.
         published: Whether every run is published in this format, and not only one whose ``--results`` names it.
         repeats_rows: Whether it writes every row of the run once more; runs above :data:`.run_results.SMALL_RUN` are

@@ -57,7 +57,7 @@ def test_finding_one_imports_no_other_family():
     assert done.stdout.strip() == "['summarization']"
 
 
-@pytest.mark.parametrize(("typed", "hint"), [("bleau", "Did you mean bleu"), ("zzzzzz", "leadline evaluators")])
+@pytest.mark.parametrize(("typed", "hint"), [("bleau", "Did you mean bleu"), ("zzzzzz", "leadline evaluators list")])
 def test_an_unknown_id_is_refused_with_advice(typed, hint):
     with pytest.raises(UsageError, match=f"no evaluator called '{typed}'.*{hint}"):
         get(typed)

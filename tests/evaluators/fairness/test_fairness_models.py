@@ -154,7 +154,7 @@ class TestToxicity:
         self, ctx: EvalContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-        with pytest.raises(ModelUnavailable, match="leadline models pull unitary/toxic-bert"):
+        with pytest.raises(ModelUnavailable, match="leadline evaluators models pull unitary/toxic-bert"):
             Toxicity().score([row(ANSWER)], ctx)
 
 

@@ -245,7 +245,7 @@ class TestModels:
         self, evaluator: type[EmbeddingEvaluator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-        with pytest.raises(ModelUnavailable, match="leadline models pull BAAI/bge-small-en"):
+        with pytest.raises(ModelUnavailable, match="leadline evaluators models pull BAAI/bge-small-en"):
             evaluator().score(ROWS[:1], EvalContext(Settings(device="cpu")))
 
     def test_the_parameter_goes_before_the_run_and_the_run_before_the_default(self, tiny_embedder: Path) -> None:

@@ -81,7 +81,7 @@ def test_without_any_tokenizer_the_model_is_unavailable(
 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     folder = shutil.copytree(tiny("support"), tmp_path / "support")
-    with pytest.raises(ModelUnavailable, match="leadline models pull google/flan-t5-base"):
+    with pytest.raises(ModelUnavailable, match="leadline evaluators models pull google/flan-t5-base"):
         consistency.support(ref(folder), ModelRef("tokenizer", "google/flan-t5-base", "0" * 40), PAIRS, settings=CPU)
 
 

@@ -120,5 +120,5 @@ def test_a_classifier_of_pairs_is_no_similarity_model(tmp_path: Path) -> None:
 
 def test_absent_weights_are_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelUnavailable, match="leadline models pull cross-encoder/stsb-roberta-base"):
+    with pytest.raises(ModelUnavailable, match="leadline evaluators models pull cross-encoder/stsb-roberta-base"):
         cross_encoders.read(weights.STSB_ROBERTA_BASE, [("a", "b")], settings=SETTINGS)

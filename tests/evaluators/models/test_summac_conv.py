@@ -137,7 +137,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Site
 
 def test_the_published_file_is_fetched_at_its_commit_once(site: type[_Site], tmp_path: Path) -> None:
     site.content = (make_conv(tmp_path / "published") / weight_files.SUMMAC_CONV).read_bytes()
-    with pytest.raises(ModelUnavailable, match="leadline models pull tingofurro/summac"):
+    with pytest.raises(ModelUnavailable, match="leadline evaluators models pull tingofurro/summac"):
         summac_conv.layer(SUMMAC_CONV, settings=SETTINGS)
     weights.pull(SUMMAC_CONV)
     weights.pull(SUMMAC_CONV)

@@ -132,9 +132,9 @@ class TestLocate:
             weights.locate(weights.BGE_SMALL_EN_V15, Settings())
         assert str(absent.value) == (
             "The weights of BAAI/bge-small-en-v1.5@5c38ec7c are not on this machine. "
-            "Fetch them with: leadline models pull BAAI/bge-small-en-v1.5"
+            "Fetch them with: leadline evaluators models pull BAAI/bge-small-en-v1.5"
         )
-        with pytest.raises(ModelUnavailable, match=f"leadline models pull tiny/model@{COMMIT}"):
+        with pytest.raises(ModelUnavailable, match=f"leadline evaluators models pull tiny/model@{COMMIT}"):
             weights.locate(HUB, Settings())
 
     def test_a_complete_snapshot_of_the_hub_cache_is_found(self, cache: Path) -> None:
@@ -329,19 +329,23 @@ class TestPullCommand:
 
     def test_an_evaluator_that_needs_several_sets_is_named_itself(self, cache: Path) -> None:
         for id_ in ("hallucination", "summarization_completeness_faithfulness"):
-            assert pull_command(get(id_)(), EvalContext()) == f"leadline models pull {id_}"
-        assert pull_command(get("hallucination#mine")(), EvalContext()) == "leadline models pull hallucination"
+            assert pull_command(get(id_)(), EvalContext()) == f"leadline evaluators models pull {id_}"
+        assert (
+            pull_command(get("hallucination#mine")(), EvalContext()) == "leadline evaluators models pull hallucination"
+        )
 
     def test_weights_that_are_no_defaults_are_all_named(self, cache: Path) -> None:
         kind = get("hallucination")
         evaluator = kind(kind.parameters.model_validate({"hallucination_model": f"tiny/model@{COMMIT}"}))
-        command = f"leadline models pull tiny/model@{COMMIT} google/flan-t5-base"
+        command = f"leadline evaluators models pull tiny/model@{COMMIT} google/flan-t5-base"
         assert pull_command(evaluator, EvalContext()) == command
         write_cache(cache, "tiny/model", model_files())
-        assert pull_command(evaluator, EvalContext()) == "leadline models pull hallucination", "the tokenizer alone"
+        assert pull_command(evaluator, EvalContext()) == "leadline evaluators models pull hallucination", (
+            "the tokenizer alone"
+        )
 
     def test_a_single_set_is_named_by_its_id(self, cache: Path) -> None:
-        assert pull_command(get("toxicity")(), EvalContext()) == "leadline models pull unitary/toxic-bert"
+        assert pull_command(get("toxicity")(), EvalContext()) == "leadline evaluators models pull unitary/toxic-bert"
 
     def test_an_error_of_an_evaluator_names_it(self, cache: Path) -> None:
         evaluator = get("summarization_completeness_faithfulness")()
@@ -349,7 +353,7 @@ class TestPullCommand:
             weights.locate(weights.BGE_SMALL_EN_V15, Settings())
         assert caught.value.refs == (weights.BGE_SMALL_EN_V15,)
         named = str(with_pull_command(caught.value, evaluator, EvalContext()))
-        assert named.endswith(f"with: leadline models pull {evaluator.spec.id}")
+        assert named.endswith(f"with: leadline evaluators models pull {evaluator.spec.id}")
 
     def test_an_error_that_no_fetch_can_mend_keeps_its_hint(self, cache: Path) -> None:
         error = ModelUnavailable("UMAP is not installed.", hint="Install the extra 'summarization'.")

@@ -259,7 +259,7 @@ class TestCompleteness:
             (score,) = CompletenessFaithfulness(params.model_copy(update=change)).score(ROWS[:1], ctx)
             found = {key for key, value in score.values.items() if reason(value) is Reason.MODEL_UNAVAILABLE}
             assert found == missing
-            assert all("leadline models pull" in str(score.values[key]) for key in missing)
+            assert all("leadline evaluators models pull" in str(score.values[key]) for key in missing)
             assert not score.complete
 
     def test_what_is_not_here_is_looked_for_once(

@@ -60,7 +60,7 @@ def test_devices_are_spelt_as_torch_spells_them(device: str) -> None:
 def test_other_spellings_of_a_device_are_refused_before_anything_runs(
     device: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in (["evaluate", "data.json"], ["generate", "docs", "--judge", "m"]):
+    for command in (["evaluate", "data.json"], ["data", "generate", "docs", "--judge", "m"]):
         assert run([*command, "--device", device]) == 2
         said = capsys.readouterr().err
         assert f"{device!r} is not a device; there are auto, cpu, cuda, cuda:N" in said
@@ -151,8 +151,8 @@ def test_what_leadline_toml_has_wrong_is_refused_with_its_place(
     settings_file: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings_file.write_text(text)
-    for command in ("evaluate", "plan"):
-        assert run([command, "d.json"]) == 2
+    for option in ([], ["--plan"]):
+        assert run(["evaluate", "d.json", *option]) == 2
         error = capsys.readouterr().err
         assert said in error
         assert len(error.splitlines()) == 1
@@ -229,7 +229,7 @@ def test_parameters_of_evaluators_under_names_of_their_own_are_kept_apart() -> N
 def test_the_help_lists_options_under_headings_and_says_where_the_rare_settings_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["evaluate", "--help"]) == 0
+    assert run(["evaluate", "--help", "--all"]) == 0
     text = capsys.readouterr().out
     headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert headings == [f"{group}:" for group in OptionGroup]

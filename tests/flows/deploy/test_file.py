@@ -37,7 +37,7 @@ def test_every_run_that_is_watched_for_heartbeats_sends_them_often_enough() -> N
 
 
 def test_print_shows_the_file_that_is_deployed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["deploy", "--print"]) == 0
+    assert run(["service", "deploy", "--print"]) == 0
     assert capsys.readouterr().out == own_file()
 
 

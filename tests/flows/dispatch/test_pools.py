@@ -71,7 +71,7 @@ def test_auto_takes_the_workers_that_there_are(server: Server) -> None:
 def test_workers_that_are_missing_are_named_with_what_to_do(server: Server, lane: Lane, said: str) -> None:
     with pytest.raises(NoWorkers, match=said) as error:
         served(Dispatch.WORKERS, ["cpu", lane])
-    assert f"leadline worker --pool {lane}" in str(error.value)
+    assert f"leadline service worker --pool {lane}" in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -118,7 +118,7 @@ def test_without_workers_auto_scores_here_and_workers_is_refused_in_a_line(farm:
     _, err = refused.communicate(timeout=60)
     assert refused.returncode == 3
     assert "no worker is online in the work pool 'cpu'" in err.splitlines()[-1]
-    assert "leadline worker --pool cpu" in err.splitlines()[-1]
+    assert "leadline service worker --pool cpu" in err.splitlines()[-1]
     assert "Traceback" not in err
 
 

@@ -123,7 +123,9 @@ def test_flips_of_the_model_and_of_the_judge_are_told_apart(configure, tmp_path)
     shown = CliRunner().invoke(cli, ["show", result.run, "--store", store]).output
     assert "since the answer changed" in shown
     assert "Changed: more than the judge's noise." in shown
-    asked = CliRunner().invoke(cli, ["sql", "SELECT answer FROM flip_causes WHERE perturbation = ''", "--store", store])
+    asked = CliRunner().invoke(
+        cli, ["store", "sql", "SELECT answer FROM flip_causes WHERE perturbation = ''", "--store", store]
+    )
     assert "0.2" in asked.output
 
 

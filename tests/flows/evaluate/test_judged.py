@@ -208,7 +208,10 @@ def test_without_its_judge_a_run_is_published_and_a_later_one_asks_for_what_is_m
 ) -> None:
     with serving(JudgeEndpoint(reply, down_from=50)) as endpoint:
         bench = Bench(tmp_path, api, endpoint)
-        planned = {entry["evaluator"]: entry for entry in bench.json("plan", *bench.evaluate(dataset)[1:])["entries"]}
+        planned = {
+            entry["evaluator"]: entry
+            for entry in bench.json("evaluate", "--plan", *bench.evaluate(dataset)[1:])["entries"]
+        }
         assert {entry["judge_calls"] for entry in planned.values()} == {ROWS}
         assert {entry["cost_usd"] for entry in planned.values()} == {None}, "an unknown price is not 0"
 
@@ -217,7 +220,7 @@ def test_without_its_judge_a_run_is_published_and_a_later_one_asks_for_what_is_m
         states = Counter(line[2:4] for line in scores(bench.store()))
         assert states == {("scored", None): 50, ("unscored", "judge_unavailable"): 2 * ROWS - 50}
         assert first["judge_calls"] == first["judge_unknown_price"] == 50
-        failed = bench.json("calls", "--failed")
+        failed = bench.json("judges", "calls", "--failed")
         assert failed
         assert {ask["state"] for ask in failed} == {"failed"}
 
@@ -228,16 +231,17 @@ def test_without_its_judge_a_run_is_published_and_a_later_one_asks_for_what_is_m
         assert set(Counter(endpoint.answered).values()) == {1}
 
         asked = len(endpoint.log)
-        assert bench.json("reparse", second["run"])["unscored"] == 0
+        assert bench.json("judges", "reparse", second["run"])["unscored"] == 0
         assert len(endpoint.log) == asked
-        shown = bench.run("calls", bench.json("calls")[0]["digest"][:10])
+        shown = bench.run("judges", "calls", bench.json("judges", "calls")[0]["digest"][:10])
         assert "How deep is berth" in shown
         assert "Because of the harbour." in shown
         totals = {
-            line["evaluator"]: line["answered"] for line in bench.json("calls", "--totals", "--run", first["run"])
+            line["evaluator"]: line["answered"]
+            for line in bench.json("judges", "calls", "--totals", "--run", first["run"])
         }
         assert sum(totals.values()) == 50
-        assert str(second["run"]) in bench.run("calls", "--totals")
+        assert str(second["run"]) in bench.run("judges", "calls", "--totals")
 
 
 def test_a_judge_that_is_restarted_on_the_way_costs_no_score(
@@ -255,4 +259,4 @@ def test_a_judge_that_is_restarted_on_the_way_costs_no_score(
         result = bench.json(*bench.evaluate(dataset))
     assert result["unscored"] == 0
     assert result["judge_calls"] == 2 * ROWS
-    assert bench.json("calls", "--failed"), "the judge was not away long enough to make a chunk fail"
+    assert bench.json("judges", "calls", "--failed"), "the judge was not away long enough to make a chunk fail"

@@ -32,7 +32,7 @@ def test_a_model_that_is_not_here_is_said_with_the_command_that_fetches_it(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     commit = "a" * 40
     said = missing(tmp_path, embedder=f"tiny/model@{commit}")
-    assert said == f"tiny/model@aaaaaaaa is not on this machine: leadline models pull tiny/model@{commit}"
+    assert said == f"tiny/model@aaaaaaaa is not on this machine: leadline evaluators models pull tiny/model@{commit}"
 
 
 def test_pickled_weights_are_missing_only_where_they_are_not_allowed(tmp_path: Path) -> None:

@@ -59,17 +59,17 @@ def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
         assert run(arguments) == 0
         return capsys.readouterr().out
 
-    (listed,) = json.loads(said("runs", "--json"))
+    (listed,) = json.loads(said("store", "runs", "--json"))
     assert (listed["run"], listed["status"], listed["report"]) == (outcome["run"], "completed", outcome["report_url"])
     assert "bleu_1" in said("show", "latest")
     assert "tide 3" in said("show", "latest", "--case", "c3")
-    assert said("sql", "SELECT count(*) AS n FROM cases", "--format", "csv").split() == ["n", "10"]
-    assert int(said("sql", "SELECT count(*) FROM scores", "--format", "csv").split()[1]) == outcome["scored"]
-    said("export", "latest", "--format", "all", "-o", str(tmp_path / "out"))
+    assert said("store", "sql", "SELECT count(*) AS n FROM cases", "--format", "csv").split() == ["n", "10"]
+    assert int(said("store", "sql", "SELECT count(*) FROM scores", "--format", "csv").split()[1]) == outcome["scored"]
+    said("store", "export", "latest", "--format", "all", "-o", str(tmp_path / "out"))
     exported = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")]
     files = {name for name in exported if (tmp_path / "out" / name).is_file()}
     assert {f"{results}/{name}" for name in files} == set(s3.names(f"{results}/"))
-    assert "20 row scores are reused, 0 are to compute" in said("plan", str(dataset), "-e", "bleu,rouge")
+    assert "20 row scores are reused, 0 are to compute" in said("evaluate", "--plan", str(dataset), "-e", "bleu,rouge")
 
     for name in s3.names():
         body = s3.client().get_object(Bucket=s3.bucket, Key=f"a/store/{name}")["Body"].read()

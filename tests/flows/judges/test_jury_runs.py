@@ -76,7 +76,7 @@ def test_a_jury_is_better_than_its_judges_and_asks_for_nothing_twice(
         name: rows["c1"]["value"] for name, rows in alone.items()
     }
     assert len(set(evidence["calls"])) == 3
-    assert run(["calls", evidence["jury"]["low"]["calls"][0]]) == 0
+    assert run(["judges", "calls", evidence["jury"]["low"]["calls"][0]]) == 0
     assert "low" in capsys.readouterr().out
     _evaluated("panel", capsys)
     assert len(judges.log) == 3 * ROWS
@@ -87,7 +87,7 @@ def test_the_plan_counts_the_calls_and_the_price_of_all_judges(
 ) -> None:
     prices = {}
     for name in ("low", "panel"):
-        assert run(["plan", "answers.jsonl", "-e", "sexism", "--judge", name, "--json"]) == 0
+        assert run(["evaluate", "--plan", "answers.jsonl", "-e", "sexism", "--judge", name, "--json"]) == 0
         [entry] = json.loads(capsys.readouterr().out)["entries"]
         prices[name] = (entry["judge_calls"], entry["cost_usd"])
     assert prices["panel"] == (3 * ROWS, pytest.approx(3 * prices["low"][1]))
@@ -139,7 +139,7 @@ def test_a_jury_that_makes_no_sense_is_refused_in_a_line(
     judges: JudgeEndpoint, tmp_path: Path, table: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_settings(tmp_path, judges.url, {"low": "low", "high": "high"}, f"[judges.panel]\n{table}\n")
-    assert run(["plan", "answers.jsonl", "-e", "sexism", "--judge", "panel"]) == 2
+    assert run(["evaluate", "--plan", "answers.jsonl", "-e", "sexism", "--judge", "panel"]) == 2
     err = capsys.readouterr().err
     assert says in err
     assert "leadline.toml, [judges.panel]: " in err
@@ -150,7 +150,7 @@ def test_a_jury_writes_no_questions(judges: JudgeEndpoint, tmp_path: Path, capsy
     (tmp_path / "page.md").write_text(
         "# Berths\n\nThe deepest berth of the harbour is 14 m deep, says the harbour.\n" * 20
     )
-    assert run(["generate", "page.md", "-o", "q.jsonl", "--judge", "panel"]) == 3
+    assert run(["data", "generate", "page.md", "-o", "q.jsonl", "--judge", "panel"]) == 3
     assert "is a jury" in capsys.readouterr().err
 
 

@@ -197,5 +197,5 @@ def test_only_a_version_that_passed_leaves_with_0(
     standing: str, decision: Verdict | None, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     result = ModelVersionResult(model="m", version="v", standing=standing, decision=decision, reason="It is so.")
-    monkeypatch.setattr("leadline.cli.check_version.on_an_api", lambda *_, **__: result)
-    assert leadline(["--store", str(tmp_path), "check-version", "m", "v", "s.json", "--target", "x"]) == code
+    monkeypatch.setattr("leadline.cli.service.check_version.on_an_api", lambda *_, **__: result)
+    assert leadline(["--store", str(tmp_path), "service", "check-version", "m", "v", "s.json", "--target", "x"]) == code

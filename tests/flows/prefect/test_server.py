@@ -159,7 +159,7 @@ def said_without_a_server(use: ServerUse | None = None) -> list[str]:
 def test_a_run_without_a_server_says_how_to_keep_history_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI")
     monkeypatch.setattr("subprocess.Popen", None)
-    line = "No Prefect server: this run is not in a UI. Start one with: leadline server start"
+    line = "No Prefect server: this run is not in a UI. Start one with: leadline service server start"
     assert said_without_a_server() == [line]
     assert said_without_a_server(ServerUse.NONE) == []
     monkeypatch.setenv("LEADLINE_SERVER", "none")
@@ -212,7 +212,7 @@ def test_a_server_that_runs_is_not_started_again(api: str, monkeypatch: pytest.M
     with pytest.raises(UsageError, match="running already"):
         background.start(free_port())
     keep(api, prefect="3.0.0")
-    with pytest.raises(UsageError, match=r"of version 3.0.0.*leadline server stop"):
+    with pytest.raises(UsageError, match=r"of version 3.0.0.*leadline service server stop"):
         background.start()
 
 
@@ -251,7 +251,7 @@ def test_prefects_home_and_api_are_those_that_prefect_itself_reads(
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "30m"])
 def test_a_server_stays_for_a_number_of_minutes_or_for_good(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["server", "start", "--idle", text]) == 2
+    assert run(["service", "server", "start", "--idle", text]) == 2
     assert "neither a number of minutes nor 'never'" in capsys.readouterr().err
 
 
@@ -401,7 +401,17 @@ def test_a_server_ends_when_it_is_not_used() -> None:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("home")
 def test_of_two_starts_at_once_one_starts_the_server_that_both_name() -> None:
-    command = [sys.executable, "-P", "-m", "leadline.cli.main", "server", "start", "--port", str(free_port())]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "leadline.cli.main",
+        "service",
+        "server",
+        "start",
+        "--port",
+        str(free_port()),
+    ]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=100) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
@@ -498,7 +508,7 @@ def test_a_server_starts_beside_the_working_directorys_own_rooms() -> None:
 
 @pytest.mark.e2e
 def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
-    leadline = [sys.executable, "-P", "-m", "leadline.cli.main", "server"]
+    leadline = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "server"]
 
     def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*leadline, *arguments], capture_output=True, text=True, timeout=100, check=False)

@@ -185,11 +185,11 @@ def test_commands_keep_projects_apart() -> None:
     assert done.returncode == 0, done.stderr
     assert list(Path("stores/search/runs").iterdir())
     assert not Path("stores/ads").exists()
-    assert len(leadline("--project", "search", "runs").stdout.splitlines()) == 3
-    assert "No runs" in leadline("runs", LEADLINE_PROJECT_NAME="ads").stderr
-    other = leadline("runs", "--project", "ads", "--store", "stores/search")
+    assert len(leadline("--project", "search", "store", "runs").stdout.splitlines()) == 3
+    assert "No runs" in leadline("store", "runs", LEADLINE_PROJECT_NAME="ads").stderr
+    other = leadline("store", "runs", "--project", "ads", "--store", "stores/search")
     assert other.returncode == 2
     assert "LL-CONFIG-11" in other.stderr
-    unknown = leadline("runs", "--project", "serach")
+    unknown = leadline("store", "runs", "--project", "serach")
     assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
     assert "there are ads, search" in unknown.stderr

@@ -92,7 +92,7 @@ def test_a_flow_without_a_server_is_a_run_in_this_process_and_says_so(answers: s
         env=alone | {"CI": "", "PREFECT_HOME": str(tmp_path / "prefect")},
     )  # fmt: skip
     assert done.stdout == "2 False\n", done.stderr
-    assert done.stderr == "No Prefect server: this run is not in a UI. Start one with: leadline server start\n"
+    assert done.stderr == "No Prefect server: this run is not in a UI. Start one with: leadline service server start\n"
 
 
 def test_a_config_takes_no_further_settings() -> None:

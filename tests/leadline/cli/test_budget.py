@@ -33,7 +33,7 @@ def spend() -> None:
 
 def test_budgets_are_listed_with_what_is_spent_and_left(capsys: pytest.CaptureFixture[str]) -> None:
     spend()
-    assert run(["budget"]) == 0
+    assert run(["judges", "budget"]) == 0
     ads, search = capsys.readouterr().out.splitlines()[2:]
     assert ads.split()[0] == "ads"
     assert search.split()[0] == "search"
@@ -42,13 +42,13 @@ def test_budgets_are_listed_with_what_is_spent_and_left(capsys: pytest.CaptureFi
 
 def test_budgets_as_json_can_be_limited_to_a_team(capsys: pytest.CaptureFixture[str]) -> None:
     spend()
-    assert run(["budget", "--team", "search", "--json"]) == 0
+    assert run(["judges", "budget", "--team", "search", "--json"]) == 0
     (line,) = json.loads(capsys.readouterr().out)
     assert (line["calls"], line["usd"], line["month_cost"]) == (1, 1.5, 200)
 
 
 def test_a_month_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["budget", "--month", "november"]) == 2
+    assert run(["judges", "budget", "--month", "november"]) == 2
     assert "--month 2026-11" in capsys.readouterr().err
 
 
@@ -71,7 +71,7 @@ def test_a_team_without_a_budget_is_refused_before_anything_is_read(
 )
 def test_a_budget_that_is_written_wrongly_is_refused_in_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("leadline.toml").write_text(text)
-    assert run(["budget"]) == 2
+    assert run(["judges", "budget"]) == 2
     error = capsys.readouterr().err
     assert "LL-CONFIG-04" in error
     assert len(error.splitlines()) == 1

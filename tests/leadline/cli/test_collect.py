@@ -89,7 +89,18 @@ def test_a_killed_collection_is_finished_by_the_same_command(suite: Path, termin
 def test_a_version_is_checked_by_one_command(suite: Path, terminal: Terminal) -> None:
     with serving(JudgeEndpoint(reply=reply)) as endpoint:
         target = ("--target", "openai/berths-{{ version }}", "--api-base", endpoint.url)
-        command = ("check-version", "berths", "v1", str(suite), *target, "-e", "text_matching", "--set", "processes=1")
+        command = (
+            "service",
+            "check-version",
+            "berths",
+            "v1",
+            str(suite),
+            *target,
+            "-e",
+            "text_matching",
+            "--set",
+            "processes=1",
+        )
         code, out, err = terminal.run(*command)
     assert code == 0, err
     assert "PASS: There is no earlier version" in out
@@ -99,19 +110,19 @@ def test_a_version_is_checked_by_one_command(suite: Path, terminal: Terminal) ->
 
 def test_versions_lists_what_was_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store.open(tmp_path / "store")
-    assert leadline(["--store", str(store.root), "versions"]) == 0
+    assert leadline(["--store", str(store.root), "service", "versions"]) == 0
     assert "No model version was evaluated yet" in capsys.readouterr().err
     for version, decision in (("v1", "pass"), ("v2", "fail")):
         taken = claim(store, Subject("berths", version, "Berths", "digest"), owner={})
         assert isinstance(taken, Claim)
         taken.finish("done", {"decision": decision, "run": f"run-{version}", "baseline": None})
-    assert leadline(["--store", str(store.root), "versions", "--model", "berths"]) == 0
+    assert leadline(["--store", str(store.root), "service", "versions", "--model", "berths"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
     assert [line[:6] for line in lines] == [
         ["berths", "v1", "Berths", "done", "pass", "run-v1"],
         ["berths", "v2", "Berths", "done", "fail", "run-v2"],
     ]
-    assert leadline(["--store", str(store.root), "versions", "--model", "other", "--json"]) == 0
+    assert leadline(["--store", str(store.root), "service", "versions", "--model", "other", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
@@ -127,10 +138,10 @@ def test_versions_lists_what_was_decided(tmp_path: Path, capsys: pytest.CaptureF
         (["collect", "SUITE", "--model", "x", "--model-version", "a b"], "version"),
         (["collect", "none.json", "--model", "openai/x"], "there is no such file"),
         (["collect", "SUITE", "--model", "nosuch"], "LiteLLM knows no provider for the model 'nosuch'"),
-        (["check-version", "m", "v1", "SUITE", "--target", "nosuch"], "LiteLLM knows no provider"),
-        (["check-version", "m", "v1", "SUITE"], "No target is configured for the model 'm'"),
-        (["check-version", "m", "v 1", "SUITE", "--target", "x"], "version"),
-        (["check-version", "m", "v1", "SUITE", "--target", "x", "--set", "nonsense=1"], "nonsense"),
+        (["service", "check-version", "m", "v1", "SUITE", "--target", "nosuch"], "LiteLLM knows no provider"),
+        (["service", "check-version", "m", "v1", "SUITE"], "No target is configured for the model 'm'"),
+        (["service", "check-version", "m", "v 1", "SUITE", "--target", "x"], "version"),
+        (["service", "check-version", "m", "v1", "SUITE", "--target", "x", "--set", "nonsense=1"], "nonsense"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(

@@ -1,4 +1,4 @@
-"""``leadline compare`` and ``leadline tag``: what they take, print and leave with."""
+"""``leadline compare`` and ``leadline store tag``: what they take, print and leave with."""
 
 from __future__ import annotations
 
@@ -108,15 +108,15 @@ def test_what_makes_no_sense_is_one_line_and_2(
 
 
 def test_tags_are_listed_moved_and_removed(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["tag", runs[2], "before"]) == 0
+    assert run(["store", "tag", runs[2], "before"]) == 0
     assert f"{runs[0]} was" in capsys.readouterr().err
-    assert run(["tag", "--json"]) == 0
+    assert run(["store", "tag", "--json"]) == 0
     listed = {line["tag"]: line["run"] for line in json.loads(capsys.readouterr().out)}
     assert listed == {"before": runs[2], "same": runs[1], "after": runs[2]}
-    assert run(["tag", runs[2], "before", "--remove"]) == 0
-    assert run(["tag"]) == 0
+    assert run(["store", "tag", runs[2], "before", "--remove"]) == 0
+    assert run(["store", "tag"]) == 0
     assert "before" not in capsys.readouterr().out
-    assert run(["tag", runs[2]]) == 2
+    assert run(["store", "tag", runs[2]]) == 2
     assert run(["show", "tag:same"]) == 0
 
 

@@ -123,7 +123,7 @@ def test_the_outcome_is_printed_and_nothing_else(world: World, capsys: pytest.Ca
     assert "a server is up" in streams.err
     assert "a server is up" not in streams.out
     assert "for want of a judge (--judge MODEL)" in streams.err
-    assert "leadline plan says why" in streams.err
+    assert "leadline evaluate --plan says why" in streams.err
 
 
 def test_the_outcome_says_what_the_gate_counted_and_whose_the_problems_are(
@@ -338,7 +338,7 @@ def test_a_plan_shows_what_is_reused_and_what_is_to_compute(
     planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     planning()
-    assert run(["plan", "d.json"]) == 0
+    assert run(["evaluate", "--plan", "d.json"]) == 0
     out, err = capsys.readouterr()
     assert "d.json (ragas): 12 rows, 6 cases, models alpha, beta" in out
     assert "\nColumns: question, gold → expected_answer; metadata: page\n" in out
@@ -353,7 +353,7 @@ def test_a_plan_names_judge_calls_and_cost_where_there_are_some(
     planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     planning(judge_calls=1500, cost_usd=1.5)
-    assert run(["plan", "d.json"]) == 0
+    assert run(["evaluate", "--plan", "d.json"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("bleu"))
     assert line.split()[-2:] == ["1,500", "1.50"]
 
@@ -361,16 +361,16 @@ def test_a_plan_names_judge_calls_and_cost_where_there_are_some(
 def test_a_plan_says_what_cannot_run_and_how_to_mend_it(
     planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    planning(missing="a/b is not on this machine: leadline models pull a/b")
-    assert run(["plan", "d.json"]) == 0
+    planning(missing="a/b is not on this machine: leadline evaluators models pull a/b")
+    assert run(["evaluate", "--plan", "d.json"]) == 0
     streams = capsys.readouterr()
-    assert "leadline models pull a/b" in streams.out
+    assert "leadline evaluators models pull a/b" in streams.out
     assert "unscored: bleu" in streams.err
 
 
 def test_a_plan_as_json_has_every_count(planning: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     planning()
-    assert run(["plan", "d.json", "--json"]) == 0
+    assert run(["evaluate", "--plan", "d.json", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["entries"][0]["to_compute"] == 5
     assert printed["models"] == ["alpha", "beta"]
@@ -403,7 +403,7 @@ def test_a_plan_says_why_each_evaluator_is_left_out_and_which_embedder_is_used(
     planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     planning()
-    assert run(["plan", "d.json"]) == 0
+    assert run(["evaluate", "--plan", "d.json"]) == 0
     out = capsys.readouterr().out
     assert "Embedder: offline, since BAAI/bge-small-en is not on this machine" in out
     assert "Left out, 3 evaluators (-e ID runs one all the same):" in out

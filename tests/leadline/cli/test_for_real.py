@@ -61,7 +61,7 @@ def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str]
     dataset = str(write_dataset(tmp_path / "d.jsonl", 10))
     environment[fork_server.SWITCH] = "0"  # here the commands really start
     choice = ["-e", "bleu,rouge", "--policy", "sonar", "--fail-on", "high"]
-    assert "20 are to compute" in leadline(environment, "plan", dataset, *choice).stdout
+    assert "20 are to compute" in leadline(environment, "evaluate", "--plan", dataset, *choice).stdout
 
     with prefect_api(home) as api:
         on_it = environment | {"PREFECT_API_URL": api}
@@ -73,20 +73,25 @@ def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str]
     assert (tmp_path / "out" / "report.html").exists()
     assert [line for line in first.stderr.splitlines() if not line.startswith("scoring")] == []
 
-    assert "20 row scores are reused, 0 are to compute" in leadline(environment, "plan", dataset, *choice).stdout
+    assert (
+        "20 row scores are reused, 0 are to compute"
+        in leadline(environment, "evaluate", "--plan", dataset, *choice).stdout
+    )
     second = leadline(environment, "--quiet", "evaluate", dataset, *choice)
     assert second.returncode == 0, second.stderr
     assert second.stderr == ""
     assert "20 row scores reused, 0 computed" in second.stdout
 
-    runs = json.loads(leadline(environment, "runs", "--json").stdout)
+    runs = json.loads(leadline(environment, "store", "runs", "--json").stdout)
     assert [run["status"] for run in runs] == ["completed", "completed"]
     assert runs[1]["run"] == outcome["run"]
     assert "bleu_1" in leadline(environment, "show", "latest").stdout
-    counted = leadline(environment, "sql", "SELECT run, count(*) FROM scores GROUP BY run", "--format", "csv").stdout
+    counted = leadline(
+        environment, "store", "sql", "SELECT run, count(*) FROM scores GROUP BY run", "--format", "csv"
+    ).stdout
     assert len(counted.splitlines()) == 3
     for suffix in ("html", "json", "csv", "parquet", "md", "xml"):
-        assert leadline(environment, "export", "latest", "-o", str(tmp_path / f"x.{suffix}")).returncode == 0
+        assert leadline(environment, "store", "export", "latest", "-o", str(tmp_path / f"x.{suffix}")).returncode == 0
     with sqlite3.connect(home / "prefect.db") as database:
         flows = database.execute("SELECT state_type FROM flow_run").fetchall()
         states = database.execute("SELECT DISTINCT state_type FROM task_run").fetchall()
@@ -141,7 +146,7 @@ def test_a_run_leaves_the_same_with_a_server_and_with_none(
 ) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 20))
     left = []
-    assert leadline(environment, "server", "start", "--port", str(free_port())).returncode == 0
+    assert leadline(environment, "service", "server", "start", "--port", str(free_port())).returncode == 0
     for way in ("auto", "none"):
         here = environment | {"LEADLINE_STORE": str(tmp_path / way)}
         done = leadline(here, "evaluate", dataset, "-e", "bleu,rouge", "--server", way, "--json")
@@ -156,7 +161,7 @@ def test_a_run_leaves_the_same_with_a_server_and_with_none(
         }
         scores = duckdb.sql(f"FROM '{folder}/results/scores.parquet' ORDER BY ALL").fetchall()
         left.append((files, texts, scores))
-    assert leadline(environment, "server", "stop").returncode == 0
+    assert leadline(environment, "service", "server", "stop").returncode == 0
     assert scores
     assert left[0] == left[1]
     with sqlite3.connect(home / "prefect.db") as database:
@@ -181,7 +186,7 @@ def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
     said = [line for line in done.stderr.splitlines() if not line.startswith("scoring")]
-    assert said == ["No Prefect server: this run is not in a UI. Start one with: leadline server start"]
+    assert said == ["No Prefect server: this run is not in a UI. Start one with: leadline service server start"]
 
 
 @pytest.mark.parametrize(("number", "code", "server"), [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)])
@@ -205,8 +210,10 @@ def test_a_run_that_is_stopped_keeps_its_finished_chunks(
     assert out == ""
     said = [line for line in error.splitlines() if not line.startswith("scoring")]
     assert said == ["Interrupted. Finished chunks are kept: the same command goes on from there."]
-    assert [run["status"] for run in json.loads(leadline(environment, "runs", "--json").stdout)] == ["interrupted"]
-    planned = json.loads(leadline(environment, "plan", dataset, *arguments, "--json").stdout)
+    assert [run["status"] for run in json.loads(leadline(environment, "store", "runs", "--json").stdout)] == [
+        "interrupted"
+    ]
+    planned = json.loads(leadline(environment, "evaluate", "--plan", dataset, *arguments, "--json").stdout)
     assert all(entry["reused"] > 0 for entry in planned["entries"])
     assert any(entry["to_compute"] > 0 for entry in planned["entries"])
 

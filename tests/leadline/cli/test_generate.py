@@ -1,4 +1,4 @@
-"""``leadline generate`` as a user runs it: over HTTP, killed, repeated, refused, and its dataset put to use."""
+"""``leadline data generate`` as a user runs it: over HTTP, killed, repeated, refused, and its dataset put to use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 def test_a_killed_generation_is_finished_by_the_same_command(
     handbook: Path, terminal: Terminal, endpoint: JudgeEndpoint
 ) -> None:
-    command = ("generate", "handbook", "--questions", str(QUESTIONS), "--chunk-size", "100", "--overlap", "0")
+    command = ("data", "generate", "handbook", "--questions", str(QUESTIONS), "--chunk-size", "100", "--overlap", "0")
     endpoint.latency = 0.3
     process = terminal.start(*command, "--json")
     deadline = time.monotonic() + 90
@@ -104,7 +104,7 @@ def test_a_killed_generation_is_finished_by_the_same_command(
 def test_what_failed_and_was_dropped_is_said(handbook: Path, terminal: Terminal, endpoint: JudgeEndpoint) -> None:
     (handbook / "copy.md").write_text((handbook / "0.md").read_text())
     (handbook / "picture.png").write_bytes(b"x")
-    command = ("generate", "handbook", "-o", "few.jsonl", "--questions", "1", "--max-chunks", "4")
+    command = ("data", "generate", "handbook", "-o", "few.jsonl", "--questions", "1", "--max-chunks", "4")
     code, out, err = terminal.run(*command, "--max-calls", "5")
     assert code == 0, err
     assert "Left out  " in out
@@ -117,10 +117,10 @@ def test_what_failed_and_was_dropped_is_said(handbook: Path, terminal: Terminal,
 
 
 def test_a_dry_run_asks_nobody(handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert leadline(["--store", str(tmp_path / "s"), "generate", str(handbook), "--dry-run", "--json"]) == 0
+    assert leadline(["--store", str(tmp_path / "s"), "data", "generate", str(handbook), "--dry-run", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["documents"], told["most_calls"]) == (22, 22 * 4)
-    assert leadline(["generate", str(handbook), "--dry-run", "--max-chunks", "3"]) == 0
+    assert leadline(["data", "generate", str(handbook), "--dry-run", "--max-chunks", "3"]) == 0
     assert "22; 3 of 22 chunks" in capsys.readouterr().out
 
 
@@ -156,7 +156,7 @@ def test_what_makes_no_sense_is_refused_before_a_server_is_waited_for(
     monkeypatch.delenv("LEADLINE_JUDGE", raising=False)
     names = {"DOCS": str(handbook), "BAD": str(bad)}
     given = [names.get(argument, argument) for argument in arguments]
-    assert leadline(["--store", str(tmp_path / "store"), "generate", *given]) in (2, 3)
+    assert leadline(["--store", str(tmp_path / "store"), "data", "generate", *given]) in (2, 3)
     err = capsys.readouterr().err
     assert said in err
     assert "Traceback" not in err

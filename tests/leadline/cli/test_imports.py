@@ -36,10 +36,10 @@ HEAVY = set(
 ALWAYS_THERE = {"__main__", "__mp_main__", "_distutils_hack", "cython_runtime", "sitecustomize", "usercustomize"}
 
 
-def modules_of(folder: Path, command: str, *options: str) -> set[str]:
-    """Run a command of n-grams, and return the modules that its process has imported."""
+def modules_of(folder: Path, *options: str) -> set[str]:
+    """Evaluate n-grams, and return the modules that the process has imported."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", SCRIPT, command, "answers.csv", "-e", "bleu", "--store", "store", *options],
+        [sys.executable, "-P", "-c", SCRIPT, "evaluate", "answers.csv", "-e", "bleu", "--store", "store", *options],
         cwd=folder,
         env=os.environ | {"LEADLINE_JUDGE": ""},
         capture_output=True,
@@ -60,10 +60,10 @@ def packages(modules: set[str]) -> set[str]:
 def test_a_run_of_rules_imports_what_it_needs(tmp_path: Path) -> None:
     lines = [f"Question {n}?,The answer is {n},The answer is {n % 7}" for n in range(20)]
     (tmp_path / "answers.csv").write_text("\n".join(["question,expected_answer,actual_answer", *lines]))
-    assert modules_of(tmp_path, "evaluate", "--server", "none") & HEAVY == set()
-    again = modules_of(tmp_path, "evaluate", "--server", "none")
+    assert modules_of(tmp_path, "--server", "none") & HEAVY == set()
+    again = modules_of(tmp_path, "--server", "none")
     assert again & HEAVY == set()
     assert packages(again) - BASE - RESULTS == set()
-    planned = modules_of(tmp_path, "plan")
+    planned = modules_of(tmp_path, "--plan")
     assert planned & HEAVY == set()
     assert packages(planned) - BASE == set()

@@ -59,7 +59,7 @@ def test_lines_in_comments_are_valid_settings_too(folder: Path) -> None:
     assert len([line for line in setting if line.startswith("[policy.rules")]) >= 2
     (folder / "leadline.toml").write_text(text + "\n".join(setting))
     assert load_policy().rules
-    assert run(["plan", "answers.csv"]) == 0
+    assert run(["evaluate", "--plan", "answers.csv"]) == 0
 
 
 def test_a_file_that_is_here_is_kept_unless_that_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_a_judge_without_a_price_gets_the_two_lines_that_state_it(folder: Path) 
     for line in ("input_cost", "output_cost"):
         priced = priced.replace(f"# {line}", line)
     (folder / "leadline.toml").write_text(priced)
-    assert run(["plan", "answers.csv", "--max-cost", "2"]) == 0
+    assert run(["evaluate", "--plan", "answers.csv", "--max-cost", "2"]) == 0
 
 
 def test_without_a_file_it_explains_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import errno
-import importlib
-import json
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 import click
 import duckdb
 import pytest
 
-from leadline import cli as cli_package
-from leadline.cli import main as program
-from leadline.cli.main import cli, own_commands, run
+from leadline.cli.command_tree import CommandTree
+from leadline.cli.main import run
 from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError, UsageError
 from leadline.flows.command import session
+from tests.support.docs.commands import all_commands
 
 HEAVY = {"prefect", "duckdb", "pandas", "pyarrow", "torch", "transformers", "nltk", "numpy", "pydantic", "rich"}
 
@@ -42,7 +39,7 @@ def raising(error: BaseException) -> click.Command:
 
 
 def run_raising(monkeypatch: pytest.MonkeyPatch, error: BaseException, *options: str) -> int:
-    monkeypatch.setattr(program.LazyGroup, "get_command", lambda *_: raising(error))
+    monkeypatch.setattr(CommandTree, "get_command", lambda *_: raising(error))
     return run([*options, "runs"])
 
 
@@ -50,10 +47,12 @@ def run_raising(monkeypatch: pytest.MonkeyPatch, error: BaseException, *options:
     ("arguments", "needed"),
     [
         (["--help"], set()),
+        (["--help", "--all"], set()),
+        (["store", "--help"], set()),
         (["evaluate", "--help"], {"pydantic"}),
-        (["check-version", "--help"], {"pydantic"}),
-        (["sql", "--help"], set()),
-        (["server", "start", "-h"], set()),
+        (["service", "check-version", "--help"], {"pydantic"}),
+        (["store", "sql", "--help"], set()),
+        (["service", "server", "start", "-h"], set()),
     ],
 )
 def test_help_imports_nothing_heavy(arguments: list[str], needed: set[str]) -> None:
@@ -69,73 +68,6 @@ def test_help_imports_nothing_heavy(arguments: list[str], needed: set[str]) -> N
     assert set(done.stderr.split()) & HEAVY == needed
 
 
-def test_every_command_of_the_help_exists_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    modules = [
-        importlib.import_module(f"{cli_package.__name__}.{each.name}") for each in iter_modules(cli_package.__path__)
-    ]
-    commands = {each for module in modules for each in vars(module).values() if isinstance(each, click.Command)}
-    subcommands = {inner for each in commands if isinstance(each, click.Group) for inner in each.commands.values()}
-    assert set(own_commands()) == {each.name for each in commands - subcommands - {cli}}
-    assert run(["--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    for name in cli.list_commands(click.Context(cli)):
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None
-        line = program.help_line(name)
-        assert f"{name} {line}" in shown
-        assert " ".join((command.help or "").split()).startswith(line), name
-        assert len(line) <= 70, name
-
-
-@pytest.fixture
-def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "acme_audit.py").write_text(
-        "import click\n"
-        "@click.command()\n"
-        "def audit():\n    'Audit a run.'\n    click.echo('audited')\n"
-        "@click.command()\n"
-        "def show():\n    'Show nothing.'\n"
-    )
-    package = tmp_path / "acme-1.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1\n")
-    (package / "entry_points.txt").write_text(
-        "[leadline.commands]\naudit = acme_audit:audit\nbroken = acme_missing:it\n"
-        "show = acme_audit:show\ngc = acme_audit:show\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    program._others.cache_clear()
-    yield
-    program._others.cache_clear()
-
-
-@pytest.mark.usefixtures("acme")
-def test_another_package_brings_a_command_by_an_entry_point(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "  audit          Audit a run.\n" in shown
-    assert "Show what a run found." in shown
-    assert "Show nothing." not in shown, "it replaces no command of ours, nor one of a plug-in"
-    assert run(["audit"]) == 0
-    assert capsys.readouterr().out == "audited\n"
-    assert run(["audi"]) == 2
-    assert "Did you mean audit?" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("acme")
-def test_a_command_that_cannot_be_imported_leaves_the_others_in_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--help"]) == 0
-    assert "No module named 'acme_missing'" in capsys.readouterr().out
-    assert run(["broken"]) == 2
-    assert "Repair or uninstall the package with acme_missing:it." in capsys.readouterr().err
-
-
-def test_the_help_of_every_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in cli.list_commands(click.Context(cli)):
-        assert run([name, "--help"]) == 0
-        assert "--store" in capsys.readouterr().out, name
-
-
 def test_no_command_shows_the_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 2
     assert "Usage: leadline" in capsys.readouterr().err
@@ -144,18 +76,13 @@ def test_no_command_shows_the_help_and_is_a_usage_error(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["evaluat"], "Did you mean evaluate?"),
-        (["run"], "Did you mean evaluate?"),
-        (["list"], "Did you mean evaluators or runs?"),
-        (["evaluators", "list"], "Did you mean evaluators?"),
-        (["evaluators", "byop"], "Did you mean evaluators show byop?"),
         (["zzz"], "leadline --help"),
         (["show"], "Missing argument"),
-        (["runs", "--nonsense"], "No such option"),
-        (["evaluators", "--family", "x"], "Families:"),
+        (["store", "runs", "--nonsense"], "No such option"),
+        (["evaluators", "list", "--family", "x"], "Families:"),
         (["evaluators", "show", "bleau"], "bleu"),
-        (["show", "nothing"], "leadline runs"),
-        (["sql", "SELEC"], "syntax error"),
+        (["show", "nothing"], "leadline store runs"),
+        (["store", "sql", "SELEC"], "syntax error"),
     ],
 )
 def test_wrong_usage_is_said_in_a_line_on_standard_error(
@@ -168,11 +95,12 @@ def test_wrong_usage_is_said_in_a_line_on_standard_error(
     assert "Traceback" not in streams.err
 
 
-def test_versions_are_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["version", "--json"]) == 0
-    versions = json.loads(capsys.readouterr().out)
+def test_the_version_is_that_of_leadline_and_of_its_main_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    versions = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[2:])
+    assert versions["leadline"] == version("leadline")
     assert versions["python"].startswith("3.")
-    assert versions["prefect"]
+    assert versions["prefect"] == version("prefect")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +192,7 @@ def test_where_no_log_can_be_written_the_line_says_so(
     assert "no log could be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("options", [["--debug", "runs"], ["runs", "--debug"]])
+@pytest.mark.parametrize("options", [["--debug", "store", "runs"], ["store", "runs", "--debug"]])
 def test_debug_shows_the_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
@@ -280,19 +208,7 @@ def test_debug_shows_the_traceback(
     assert error.rstrip().endswith("Error [LL-STORE-01]: Broken.")
 
 
-def paths(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command."""
-    if path:
-        yield path
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from paths(inner, (*path, name))
-
-
-@pytest.mark.parametrize("path", list(paths()), ids=" ".join)
+@pytest.mark.parametrize("path", list(all_commands()), ids=" ".join)
 @pytest.mark.parametrize("error", [StoreError("The disk is full."), ZeroDivisionError("made\nup")])
 def test_a_failure_of_any_command_is_one_line_and_a_traceback_with_debug(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: tuple[str, ...], error: Exception
@@ -300,12 +216,7 @@ def test_a_failure_of_any_command_is_one_line_and_a_traceback_with_debug(
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    command: click.Command = cli
-    for name in path:
-        assert isinstance(command, click.Group)
-        found = command.get_command(click.Context(command), name)
-        assert found is not None
-        command = found
+    command = all_commands()[path]
     monkeypatch.setattr(command, "callback", fail)
     monkeypatch.setattr(command, "params", [option for option in command.params if not option.expose_value])
     monkeypatch.setattr(command, "invoke_without_command", True, raising=False)
@@ -330,7 +241,7 @@ def test_wrong_usage_is_one_line_and_a_traceback_with_debug(capsys: pytest.Captu
 
 
 def test_a_reader_that_has_enough_is_no_failed_gate(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "leadline.cli.main", "sql", "FROM range(200_000)", "--format", "csv"]
+    command = [sys.executable, "-m", "leadline.cli.main", "store", "sql", "FROM range(200_000)", "--format", "csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -345,6 +256,7 @@ def test_what_the_terminal_cannot_show_is_escaped_not_an_error(tmp_path: Path) -
         sys.executable,
         "-m",
         "leadline.cli.main",
+        "store",
         "sql",
         "SELECT '\u2713 \U0001f600' AS x",
         "--format",

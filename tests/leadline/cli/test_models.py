@@ -1,4 +1,4 @@
-"""``leadline models``: what is listed, what names stand for, and what is fetched."""
+"""``leadline evaluators models``: what is listed, what names stand for, and what is fetched."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.cli.evaluators.models import _size
 from leadline.cli.main import run
-from leadline.cli.models import _size
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
@@ -50,26 +50,37 @@ def test_a_repository_named_by_itself_is_fetched_whole_even_where_only_its_token
 ) -> None:
     commit = str(FLAN.revision)
     for name in (FLAN.source, str(FLAN), f"{FLAN.source}@{commit}"):
-        assert run(["models", "pull", name]) == 0
+        assert run(["evaluators", "models", "pull", name]) == 0
     assert fetched == [FLAN] * 3
 
 
 @pytest.mark.parametrize("name", [*catalogue.GPT_SCORE_MODELS, "distilgpt2"])
 def test_a_language_model_is_put_where_evaluators_look_for_it(name: str, fetched: list[ModelRef]) -> None:
     kind = get("gptscore_machine_translation")
-    assert run(["models", "pull", name]) == 0
+    assert run(["evaluators", "models", "pull", name]) == 0
     assert tuple(fetched) == kind(kind.parameters.model_validate({"gpt_score_model": name})).models(EvalContext())
 
 
 @pytest.mark.parametrize("name", ["original", "unbiased", "multilingual", "unitary/unbiased-toxic-roberta"])
 def test_detoxifys_names_are_known_to_pull_as_to_the_evaluator(name: str, fetched: list[ModelRef]) -> None:
     kind = get("toxicity")
-    assert run(["models", "pull", name]) == 0
+    assert run(["evaluators", "models", "pull", name]) == 0
     assert tuple(fetched) == kind(kind.parameters.model_validate({"toxicity_model": name})).models(EvalContext())
 
 
 def test_another_commit_of_a_known_model_is_fetched_as_the_same_kind(fetched: list[ModelRef]) -> None:
-    assert run(["models", "pull", f"vectara/hallucination_evaluation_model@{'1' * 40}", f"gpt2-medium@{'2' * 40}"]) == 0
+    assert (
+        run(
+            [
+                "evaluators",
+                "models",
+                "pull",
+                f"vectara/hallucination_evaluation_model@{'1' * 40}",
+                f"gpt2-medium@{'2' * 40}",
+            ]
+        )
+        == 0
+    )
     assert fetched[0] == ModelRef("consistency", "vectara/hallucination_evaluation_model", "1" * 40)
     assert (fetched[1].source, fetched[1].revision) == ("gpt2-medium", "2" * 40), "as evaluators take it"
 
@@ -77,7 +88,7 @@ def test_another_commit_of_a_known_model_is_fetched_as_the_same_kind(fetched: li
 def test_without_a_name_all_defaults_are_fetched_after_saying_how_much_that_is(
     fetched: list[ModelRef], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["models", "pull"]) == 0
+    assert run(["evaluators", "models", "pull"]) == 0
     said = capsys.readouterr().err
     assert {weights.BGE_SMALL_EN_V15, catalogue.TOXIC_BERT, catalogue.FLAN_T5_TOKENIZER} <= set(fetched)
     assert FLAN not in fetched
@@ -90,7 +101,7 @@ def test_a_failure_does_not_keep_the_others_from_being_fetched_and_all_are_repor
     fetched: list[ModelRef], broken: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken |= {"a/a", "c/c"}
-    assert run(["models", "pull", "a/a", "b/b", "c/c"]) == 3
+    assert run(["evaluators", "models", "pull", "a/a", "b/b", "c/c"]) == 3
     assert [ref.source for ref in fetched] == ["a/a", "b/b", "c/c"]
     streams = capsys.readouterr()
     assert streams.out == "b/b: folder\n"
@@ -108,13 +119,13 @@ def test_what_names_nothing_to_fetch_is_refused_before_anything_is_fetched(
         (str(tmp_path), "nothing to fetch"),
         ("bleu", "no weights"),
     ):
-        assert run(["models", "pull", "a/a", name]) == 2
+        assert run(["evaluators", "models", "pull", "a/a", name]) == 2
         assert why in capsys.readouterr().err
     assert fetched == []
 
 
 def test_the_list_has_alternatives_and_about_how_much_there_is_to_fetch(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["models", "--json"]) == 0
+    assert run(["evaluators", "models", "--json"]) == 0
     listed = {(one["source"], one["kind"]): one for one in json.loads(capsys.readouterr().out)}
     for ref in catalogue.ALTERNATIVES:
         assert (ref.source, ref.kind) in listed
@@ -123,7 +134,7 @@ def test_the_list_has_alternatives_and_about_how_much_there_is_to_fetch(capsys: 
     assert listed[FLAN.source, "tokenizer"]["evaluators"] == ["hallucination"]
     assert listed["unitary/toxic-bert", "classifier"]["evaluators"] == ["toxicity"]
     assert all(one["download_bytes"] for one in listed.values() if one["source"] != "offline")
-    assert run(["models"]) == 0
+    assert run(["evaluators", "models"]) == 0
     assert "about 131 GB" in capsys.readouterr().out
 
 
@@ -150,5 +161,5 @@ def test_a_single_failure_is_reported_as_it_is(
     fetched: list[ModelRef], broken: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken.add("a/a")
-    assert run(["models", "pull", "a/a"]) == LeadlineError.exit_code == 3
+    assert run(["evaluators", "models", "pull", "a/a"]) == LeadlineError.exit_code == 3
     assert "a/a cannot be fetched: no route. Check the network." in capsys.readouterr().err

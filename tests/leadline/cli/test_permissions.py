@@ -58,17 +58,17 @@ class Project:
 def test_everything_that_a_run_writes_is_for_its_user_alone(tmp_path: Path) -> None:
     project = Project(tmp_path)
     chosen = ["-e", "looping_detection,pii_leakage", "--set", "results=sonar"]
-    project.run("server", "start", "--port", str(free_port()))
+    project.run("service", "server", "start", "--port", str(free_port()))
     try:
         project.run("evaluate", "d.jsonl", *chosen, "-o", "results", "--profile", "profile.json")
     finally:
-        project.run("server", "stop")
+        project.run("service", "server", "stop")
     project.run("collect", "d.jsonl", "--model", "python:app:answer", "--server", "none")
     project.run("collect", "d.jsonl", "--model", "python:app:answer", "--server", "none", "-o", "answers.jsonl")
     project.run("evaluate", "d.answers.jsonl", *chosen, "--server", "none")
     project.run("compare", "latest~1", "latest:python:app:answer", "--all-metrics", "--map", "d=python:app:answer")
-    project.run("export", "latest", "--as", "all", "-o", "all")
-    project.run("sql", "SELECT 1 AS one", "-o", "one.csv")
+    project.run("store", "export", "latest", "--as", "all", "-o", "all")
+    project.run("store", "sql", "SELECT 1 AS one", "-o", "one.csv")
     modes = project.modes()
     out = {name for name in modes if Path(name).parts[0] in ("results", "all") or "/" not in name}
     asked = out - {".leadline", "state", "prefect", "tmp"}

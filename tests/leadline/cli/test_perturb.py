@@ -1,4 +1,4 @@
-"""``leadline perturb``, with a judge over real HTTP where one is needed."""
+"""``leadline data perturb``, with a judge over real HTTP where one is needed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_the_path_is_the_result_and_the_rest_is_said(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = suite.parent / "out.jsonl"
-    assert run(["perturb", str(suite), "--with", "typo:low", "--with", "qwerty", "-o", str(output)]) == 0
+    assert run(["data", "perturb", str(suite), "--with", "typo:low", "--with", "qwerty", "-o", str(output)]) == 0
     said = capsys.readouterr()
     assert said.out.strip() == str(output)
     assert "typo:low: 3 copies" in said.err
     assert len(read(output)) == 3 + 3 + 3
-    assert run(["perturb", "--list"]) == 0
+    assert run(["data", "perturb", "--list"]) == 0
     assert "misinformation" in capsys.readouterr().out
 
 
@@ -42,7 +42,7 @@ def test_misinformation_is_written_once_and_read_from_the_ledger_then(
     def reply(question: object) -> str:
         return "Gates close at noon since the flood."
 
-    command = ["perturb", str(suite), "--with", "misinformation", "--judge", "openai/judge", "-o"]
+    command = ["data", "perturb", str(suite), "--with", "misinformation", "--judge", "openai/judge", "-o"]
     with serving(JudgeEndpoint(reply)) as endpoint:
         at = ["--judge-api-base", endpoint.url]
         assert run([*command, str(suite.parent / "a.jsonl"), *at]) == 0
@@ -65,7 +65,17 @@ def test_a_copy_that_the_judge_did_not_write_is_left_out_and_said(
         return broken(400, "not this one") if "gate 1" in question.text else None  # type: ignore[attr-defined]
 
     with serving(JudgeEndpoint(lambda question: "False.", fault=fault)) as endpoint:  # type: ignore[arg-type]
-        command = ["perturb", str(suite), "--with", "misinformation", "--judge", "openai/judge", "-o", str(output)]
+        command = [
+            "data",
+            "perturb",
+            str(suite),
+            "--with",
+            "misinformation",
+            "--judge",
+            "openai/judge",
+            "-o",
+            str(output),
+        ]
         assert run([*command, "--judge-api-base", endpoint.url]) == 0
     assert [case["case"] for case in read(output) if "~" in case["case"]] == ["c0~misinformation", "c2~misinformation"]
     assert "1 copy was not written" in capsys.readouterr().err
@@ -74,12 +84,12 @@ def test_a_copy_that_the_judge_did_not_write_is_left_out_and_said(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["perturb"],
-        ["perturb", "SUITE"],
-        ["perturb", "SUITE", "--with", "typo:enormous"],
-        ["perturb", "SUITE", "--with", "typo", "-o", "SUITE"],
-        ["perturb", "nosuch.json", "--with", "typo"],
-        ["perturb", "SUITE", "--with", "typo", "--copies", "0"],
+        ["data", "perturb"],
+        ["data", "perturb", "SUITE"],
+        ["data", "perturb", "SUITE", "--with", "typo:enormous"],
+        ["data", "perturb", "SUITE", "--with", "typo", "-o", "SUITE"],
+        ["data", "perturb", "nosuch.json", "--with", "typo"],
+        ["data", "perturb", "SUITE", "--with", "typo", "--copies", "0"],
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(suite: Path, arguments: list[str]) -> None:

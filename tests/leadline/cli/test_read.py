@@ -41,7 +41,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_runs_are_listed_youngest_first(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = output_of(capsys, "runs").splitlines()[2:]
+    lines = output_of(capsys, "store", "runs").splitlines()[2:]
     assert [line.split()[0] for line in lines] == [SECOND, FIRST]
     assert lines[0].split()[1:] == ["nightly", "completed", "3", "fail", "2", "1", "1", "0", "0", "0", "1.5"]
 
@@ -53,18 +53,18 @@ def test_runs_list_problems_of_models_and_of_the_instrument_apart(
     counted = {"high": 0, "medium": 2, "low": 0}
     make_run(store, FIRST, record={"problems_by_fault": {"model": counted, "instrument": counted | {"high": 1}}})
     monkeypatch.setenv("LEADLINE_STORE", str(store.root))
-    heads, _, line = output_of(capsys, "runs").splitlines()
+    heads, _, line = output_of(capsys, "store", "runs").splitlines()
     assert heads.split()[-5:] == ["high", "medium", "low", "instrument", "seconds"]
     assert line.split()[-5:] == ["0", "2", "0", "3", "1.5"]
 
 
 def test_runs_as_json_can_be_limited(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    (only,) = json.loads(output_of(capsys, "runs", "--json", "--last", "1"))
+    (only,) = json.loads(output_of(capsys, "store", "runs", "--json", "--last", "1"))
     assert (only["run"], only["high"], only["started"]) == (SECOND, 1, "2026-01-01T08:00:00")
 
 
 def test_a_store_without_runs_says_how_to_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["runs", "--store", str(tmp_path)]) == 0
+    assert run(["store", "runs", "--store", str(tmp_path)]) == 0
     streams = capsys.readouterr()
     assert streams.out == ""
     assert "leadline evaluate" in streams.err
@@ -76,7 +76,7 @@ def test_the_store_may_be_named_before_and_after_the_command(
 ) -> None:
     option = ["--store", str(tmp_path / "other")]
     make_run(Store.open(tmp_path / "other"), "20250101-000000-cccccc")
-    arguments = [*option, "runs"] if place == "before" else ["runs", *option]
+    arguments = [*option, "store", "runs"] if place == "before" else ["store", "runs", *option]
     assert "20250101-000000-cccccc" in output_of(capsys, *arguments)
 
 
@@ -128,7 +128,7 @@ def test_a_case_as_json_keeps_the_text_as_it_is(store: Store, capsys: pytest.Cap
 def test_a_hostile_answer_reaches_the_terminal_as_harmless_text(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments in (["show", FIRST, "--case", "c1"], ["sql", "SELECT actual_answer FROM rows"]):
+    for arguments in (["show", FIRST, "--case", "c1"], ["store", "sql", "SELECT actual_answer FROM rows"]):
         out = output_of(capsys, *arguments)
         assert "\\x1b[31mwrong\\u202e" in out
         assert "\x1b" not in out
@@ -148,21 +148,21 @@ QUERY = "SELECT run, model_key, value FROM scores ORDER BY ALL"
 
 
 def test_sql_as_csv(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = list(csv.reader(io.StringIO(output_of(capsys, "sql", QUERY, "--format", "csv"))))
+    lines = list(csv.reader(io.StringIO(output_of(capsys, "store", "sql", QUERY, "--format", "csv"))))
     assert lines[0] == ["run", "model_key", "value"]
     assert lines[1:4] == [[FIRST, "alpha", "1.0"], [FIRST, "alpha", ""], [FIRST, "beta", "0.1"]]
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
 def test_sql_as_json(store: Store, capsys: pytest.CaptureFixture[str], form: str) -> None:
-    out = output_of(capsys, "sql", QUERY, "--format", form)
+    out = output_of(capsys, "store", "sql", QUERY, "--format", form)
     lines = json.loads(out) if form == "json" else [json.loads(line) for line in out.splitlines()]
     assert len(lines) == 6
     assert lines[1] == {"run": FIRST, "model_key": "alpha", "value": None}
 
 
 def test_no_rows_are_still_valid_json(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert json.loads(output_of(capsys, "sql", f"FROM ({QUERY}) LIMIT 0", "--format", "json")) == []
+    assert json.loads(output_of(capsys, "store", "sql", f"FROM ({QUERY}) LIMIT 0", "--format", "json")) == []
 
 
 def test_sql_types_that_json_lacks(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_sql_types_that_json_lacks(store: Store, capsys: pytest.CaptureFixture[s
         "SELECT 'inf'::DOUBLE AS i, 1.5::DECIMAL(4,1) AS d, DATE '2026-01-02' AS t, 'x'::BLOB AS b, "
         "{'a': [1, NULL]} AS s, sum(1::UBIGINT) AS n"
     )
-    (line,) = json.loads(output_of(capsys, "sql", query, "--format", "json"))
+    (line,) = json.loads(output_of(capsys, "store", "sql", query, "--format", "json"))
     assert line == {"i": "Infinity", "d": 1.5, "t": "2026-01-02", "b": "78", "s": {"a": [1, None]}, "n": 1}
 
 
@@ -179,7 +179,7 @@ def test_sql_writes_a_file_in_the_format_of_its_name(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     target = tmp_path / name
-    assert output_of(capsys, "sql", QUERY, "-o", str(target)) == ""
+    assert output_of(capsys, "store", "sql", QUERY, "-o", str(target)) == ""
     if name.endswith("parquet"):
         assert pq.read_table(target).column("value").to_pylist()[:3] == [1.0, None, 0.1]
     else:
@@ -192,7 +192,7 @@ def test_a_failed_query_leaves_an_existing_file_alone(
 ) -> None:
     target = tmp_path / "out.csv"
     target.write_text("before")
-    error_of(capsys, "sql", "SELECT error('no') FROM scores", "-o", str(target))
+    error_of(capsys, "store", "sql", "SELECT error('no') FROM scores", "-o", str(target))
     assert target.read_text() == "before"
 
 
@@ -201,12 +201,12 @@ def test_a_file_that_cannot_be_written_is_refused(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     (tmp_path / "missing").write_text("a file where a folder is needed")
-    assert error_of(capsys, "sql", QUERY, "-o", str(tmp_path / name))
+    assert error_of(capsys, "store", "sql", QUERY, "-o", str(tmp_path / name))
 
 
 def test_sql_on_chosen_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     for option in (["--run", "20260102"], ["--last", "1"]):
-        out = output_of(capsys, "sql", "SELECT DISTINCT run FROM scores", "--format", "csv", *option)
+        out = output_of(capsys, "store", "sql", "SELECT DISTINCT run FROM scores", "--format", "csv", *option)
         assert out.splitlines()[1:] == [SECOND]
 
 
@@ -214,7 +214,7 @@ def test_sql_from_standard_input(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 42 AS answer"))
-    assert "42" in output_of(capsys, "sql", "-")
+    assert "42" in output_of(capsys, "store", "sql", "-")
 
 
 @pytest.fixture
@@ -241,18 +241,18 @@ def published(store: Store) -> Path:
 def test_export_copies_what_was_published(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, options: list[str], content: str
 ) -> None:
-    assert output_of(capsys, "export", "latest", "-o", str(tmp_path / target), *options) == ""
+    assert output_of(capsys, "store", "export", "latest", "-o", str(tmp_path / target), *options) == ""
     assert (tmp_path / target).read_text() == content
 
 
 def test_export_into_a_folder_to_standard_output_and_of_everything(
     published: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert run(["export", "latest", "--format", "html", "-o", str(tmp_path)]) == 0
+    assert run(["store", "export", "latest", "--format", "html", "-o", str(tmp_path)]) == 0
     assert (tmp_path / "report.html").exists()
-    assert run(["export", "latest", "--format", "json", "-o", "-"]) == 0
+    assert run(["store", "export", "latest", "--format", "json", "-o", "-"]) == 0
     assert capfdbinary.readouterr().out == b"report.json"
-    assert run(["export", "latest", "--format", "all", "-o", str(tmp_path / "copy")]) == 0
+    assert run(["store", "export", "latest", "--format", "all", "-o", str(tmp_path / "copy")]) == 0
     assert {path.name for path in (tmp_path / "copy").iterdir()} == {path.name for path in published.iterdir()}
 
 
@@ -260,21 +260,21 @@ def test_export_refuses_what_it_cannot_do(
     store: Store, published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store.run(FIRST).update({"status": "failed"})
-    assert "--as" in error_of(capsys, "export", "latest", "-o", str(tmp_path / "a.docx"))
-    assert "nothing to export" in error_of(capsys, "export", "latest")
-    assert "not completed" in error_of(capsys, "export", FIRST, "-o", str(tmp_path / "a.html"))
-    assert "no empty folder" in error_of(capsys, "export", "latest", "--format", "all", "-o", str(published))
+    assert "--as" in error_of(capsys, "store", "export", "latest", "-o", str(tmp_path / "a.docx"))
+    assert "nothing to export" in error_of(capsys, "store", "export", "latest")
+    assert "not completed" in error_of(capsys, "store", "export", FIRST, "-o", str(tmp_path / "a.html"))
+    assert "no empty folder" in error_of(capsys, "store", "export", "latest", "--format", "all", "-o", str(published))
 
 
 def test_evaluators_are_listed_filtered_and_described(capsys: pytest.CaptureFixture[str]) -> None:
-    every = json.loads(output_of(capsys, "evaluators", "--json"))
+    every = json.loads(output_of(capsys, "evaluators", "list", "--json"))
     assert {"bleu", "text_matching"} <= {one["id"] for one in every}
     assert {"id", "name", "family", "inputs", "judge", "gpu", "metrics", "parameters"} <= every[0].keys()
-    only = json.loads(output_of(capsys, "evaluators", "--json", "--family", "summarization"))
+    only = json.loads(output_of(capsys, "evaluators", "list", "--json", "--family", "summarization"))
     assert {one["family"] for one in only} == {"summarization"}
     assert 0 < len(only) < len(every)
-    assert "bleu" in output_of(capsys, "evaluators", "--suite", "rules")
-    found = output_of(capsys, "evaluators", "--find", "LEAK")
+    assert "bleu" in output_of(capsys, "evaluators", "list", "--suite", "rules")
+    found = output_of(capsys, "evaluators", "list", "--find", "LEAK")
     assert "pii_leakage" in found
     assert "bleu" not in found
     assert "rag, chatbot, privacy" in found
@@ -297,9 +297,12 @@ def test_one_evaluator_is_shown_with_method_metrics_and_parameters(capsys: pytes
 
 
 def test_suites_say_what_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no-judge" in output_of(capsys, "suites")
+    assert "no-judge" in output_of(capsys, "evaluators", "suites")
     assert (
-        "bleu" in next(s for s in json.loads(output_of(capsys, "suites", "--json")) if s["name"] == "all")["evaluators"]
+        "bleu"
+        in next(s for s in json.loads(output_of(capsys, "evaluators", "suites", "--json")) if s["name"] == "all")[
+            "evaluators"
+        ]
     )
 
 
@@ -307,17 +310,17 @@ def test_models_say_what_is_here_and_who_needs_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    listed = {one["source"]: one for one in json.loads(output_of(capsys, "models", "--json"))}
+    listed = {one["source"]: one for one in json.loads(output_of(capsys, "evaluators", "models", "--json"))}
     assert "offline" in listed
     absent = listed["BAAI/bge-small-en-v1.5"]
     assert absent["present"] is False
     assert absent["evaluators"]
-    assert "no: " in output_of(capsys, "models")
+    assert "no: " in output_of(capsys, "evaluators", "models")
 
 
 def test_pull_of_what_needs_no_weights_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "needs no weights" in error_of(capsys, "models", "pull", "bleu")
-    assert "names no model" in error_of(capsys, "models", "pull", "no such model!")
+    assert "needs no weights" in error_of(capsys, "evaluators", "models", "pull", "bleu")
+    assert "names no model" in error_of(capsys, "evaluators", "models", "pull", "no such model!")
 
 
 def add_instrument_problem(store: Store, run_id: str) -> None:
@@ -349,8 +352,8 @@ def test_a_run_of_another_version_is_listed_but_not_read(
     store: Store, schema: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store.run(FIRST).update({"schema": schema})
-    assert FIRST in output_of(capsys, "runs")
-    for command in (["show", FIRST], ["export", FIRST, "--again", "-o", str(tmp_path / "junit.xml")]):
+    assert FIRST in output_of(capsys, "store", "runs")
+    for command in (["show", FIRST], ["store", "export", FIRST, "--again", "-o", str(tmp_path / "junit.xml")]):
         said = error_of(capsys, *command)
         assert f"Run {FIRST} was made by another version of Leadline." in said
         assert "Evaluate its dataset again; nothing that the store holds is computed twice." in said
@@ -361,14 +364,16 @@ def test_policies_are_listed_shown_and_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert [policy["name"] for policy in json.loads(output_of(capsys, "policy", "--json"))] == [
+    assert [policy["name"] for policy in json.loads(output_of(capsys, "evaluators", "policy", "--json"))] == [
         "default",
         "sonar",
         "strict",
     ]
-    assert "pii_leakage" in output_of(capsys, "policy", "show")
-    (tmp_path / "own.toml").write_text(output_of(capsys, "policy", "show", "strict", "--toml"), encoding="utf-8")
-    checked = output_of(capsys, "policy", "check", "own.toml")
+    assert "pii_leakage" in output_of(capsys, "evaluators", "policy", "show")
+    (tmp_path / "own.toml").write_text(
+        output_of(capsys, "evaluators", "policy", "show", "strict", "--toml"), encoding="utf-8"
+    )
+    checked = output_of(capsys, "evaluators", "policy", "check", "own.toml")
     assert "valid policy" in checked
     assert "surely meets its threshold" in checked, "what differs from the default policy"
-    assert output_of(capsys, "policy", "check", "own.toml", "own.toml") == checked * 2
+    assert output_of(capsys, "evaluators", "policy", "check", "own.toml", "own.toml") == checked * 2

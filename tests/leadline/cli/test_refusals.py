@@ -57,7 +57,7 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -
             "input_cost_per_token = 1.5e-7 and output_cost_per_token = 6e-7,",
         ),
         (
-            "generate nowhere.md --judge openai/fake --max-cost 2".split(),
+            "data generate nowhere.md --judge openai/fake --max-cost 2".split(),
             "The price of the judge 'openai/fake' is unknown, so a cost limit",
         ),
         (
@@ -69,31 +69,40 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -
             "table [[model]] of a targets file the line call_cost_usd = 0.01, the most that one call of it costs",
         ),
         (
-            "check-version m 1 nowhere.json --target openai/fake -e bleu --set max_cost=2".split(),
+            "service check-version m 1 nowhere.json --target openai/fake -e bleu --set max_cost=2".split(),
             "The price of the model 'm' is unknown, so a cost limit",
         ),
-        (["plan", "nowhere.json"], "there is no such file"),
+        (["evaluate", "--plan", "nowhere.json"], "there is no such file"),
         (["collect", "nowhere.json", "--model", "python:json:dumps"], "there is no such file"),
         (["collect", "suite.jsonl", "--targets", "nowhere.toml"], "nowhere.toml"),
-        (["generate", "nowhere.md", "--judge", "openai/gpt-x"], "nowhere.md"),
-        (["perturb", "nowhere.json", "--with", "typo"], "there is no such file"),
-        (["perturb", "suite.jsonl", "--with", "nonsense"], "no perturbation called 'nonsense'"),
-        (["check-version", "m", "1", "nowhere.json", "--target", "python:json:dumps"], "there is no such file"),
-        (["check-version", "m", "1", "suite.jsonl", "-e", "bleau"], "bleau"),
-        (["check-version", "m", "1", "suite.jsonl", "--set", "foo=1"], "--set foo=1: there is no such field; there"),
+        (["data", "generate", "nowhere.md", "--judge", "openai/gpt-x"], "nowhere.md"),
+        (["data", "perturb", "nowhere.json", "--with", "typo"], "there is no such file"),
+        (["data", "perturb", "suite.jsonl", "--with", "nonsense"], "no perturbation called 'nonsense'"),
         (
-            ["check-version", "m", "1", "suite.jsonl", "--set", "marginn=1"],
+            ["service", "check-version", "m", "1", "nowhere.json", "--target", "python:json:dumps"],
+            "there is no such file",
+        ),
+        (["service", "check-version", "m", "1", "suite.jsonl", "-e", "bleau"], "bleau"),
+        (
+            ["service", "check-version", "m", "1", "suite.jsonl", "--set", "foo=1"],
+            "--set foo=1: there is no such field; there",
+        ),
+        (
+            ["service", "check-version", "m", "1", "suite.jsonl", "--set", "marginn=1"],
             "marginn=1: there is no such field; did",
         ),
         (
-            ["check-version", "m", "1", "suite.jsonl", "--set", "judges.max_cost=-2"],
+            ["service", "check-version", "m", "1", "suite.jsonl", "--set", "judges.max_cost=-2"],
             "--set judges.max_cost=-2: -2 is not allowed; it must be at least 0.",
         ),
         (
-            ["check-version", "m", "1", "suite.jsonl", "--set", "fail_on=hi"],
+            ["service", "check-version", "m", "1", "suite.jsonl", "--set", "fail_on=hi"],
             "--set fail_on=hi: 'hi' is none of 'high', 'medium' or 'never'.",
         ),
-        (["emit", "model-version", "m", "--version", "1", "--suite", "s", "--set", "foo=1"], "foo: there is no such"),
+        (
+            ["service", "emit", "model-version", "m", "--version", "1", "--suite", "s", "--set", "foo=1"],
+            "foo: there is no such",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_run(

@@ -33,7 +33,7 @@ def test_an_error_of_its_own_is_shown_and_logged_without_keys(
         raise RuntimeError(f"it said {KEY}")
 
     monkeypatch.setattr(main.cli, "invoke", fail)
-    assert run([*debug, "runs"]) == 3
+    assert run([*debug, "store", "runs"]) == 3
     streams = capsys.readouterr()
     assert "RuntimeError: it said [key]" in streams.err
     assert bool(debug) == ("Traceback" in streams.err)
@@ -86,18 +86,48 @@ ADDRESS = "//user:canary-in-an-address@127.0.0.1"
 @pytest.mark.parametrize(
     "command",
     [
-        ("plan", "d.jsonl", "-e", "sexism", "--judge", f"http:{ADDRESS}/v1"),
-        ("plan", "d.jsonl", "-e", "sexism", "--judge", "openai/m", "--judge-api-base", f"http:{ADDRESS}/v1"),
-        ("plan", "d.jsonl", "-e", "bleu", "--embedder", f"https:{ADDRESS}/m"),
-        ("plan", "d.jsonl", "-e", "bleu", "--dispatch", f"dask:{ADDRESS}:8786"),
-        ("plan", f"https:{ADDRESS}/d.jsonl", "-e", "bleu"),
+        ("evaluate", "--plan", "d.jsonl", "-e", "sexism", "--judge", f"http:{ADDRESS}/v1"),
+        (
+            "evaluate",
+            "--plan",
+            "d.jsonl",
+            "-e",
+            "sexism",
+            "--judge",
+            "openai/m",
+            "--judge-api-base",
+            f"http:{ADDRESS}/v1",
+        ),
+        ("evaluate", "--plan", "d.jsonl", "-e", "bleu", "--embedder", f"https:{ADDRESS}/m"),
+        ("evaluate", "--plan", "d.jsonl", "-e", "bleu", "--dispatch", f"dask:{ADDRESS}:8786"),
+        ("evaluate", "--plan", f"https:{ADDRESS}/d.jsonl", "-e", "bleu"),
         ("evaluate", "d.jsonl", "-e", "bleu", "--server", "none", "--against", f"https:{ADDRESS}/run"),
         ("collect", "d.jsonl", "--model", f"http:{ADDRESS}/answer", "--server", "none"),
-        ("check-version", "m", "1", "d.jsonl", "--set", f"target.api_base=http:{ADDRESS}", "--server", "none"),
-        ("check-version", "m", "1", "d.jsonl", "--target", f"http:{ADDRESS}", "--server", "none"),
-        ("runs", "--store", f"s3:{ADDRESS}/prefix"),
+        (
+            "service",
+            "check-version",
+            "m",
+            "1",
+            "d.jsonl",
+            "--set",
+            f"target.api_base=http:{ADDRESS}",
+            "--server",
+            "none",
+        ),
+        ("service", "check-version", "m", "1", "d.jsonl", "--target", f"http:{ADDRESS}", "--server", "none"),
+        ("store", "runs", "--store", f"s3:{ADDRESS}/prefix"),
         *(
-            ("plan", "d.jsonl", "-e", "fact_check", "--judge", "openai/m", "--param", f"fact_check.search_tool={tool}")
+            (
+                "evaluate",
+                "--plan",
+                "d.jsonl",
+                "-e",
+                "fact_check",
+                "--judge",
+                "openai/m",
+                "--param",
+                f"fact_check.search_tool={tool}",
+            )
             for tool in (f"https:{ADDRESS}/s", f"mcp+http:{ADDRESS}/mcp", f"mcp+stdio:server {ADDRESS}")
         ),
     ],
@@ -117,6 +147,6 @@ def test_a_judge_of_a_file_with_a_password_in_its_name_is_refused(
 ) -> None:
     (project / "d.jsonl").write_text(json.dumps({"question": "q", "actual_answer": "a"}), encoding="utf-8")
     (project / "leadline.toml").write_text(f'[judges.own]\nmodel = "http:{ADDRESS}"\n', encoding="utf-8")
-    assert run(("plan", "d.jsonl", "-e", "sexism")) == 2
+    assert run(("evaluate", "--plan", "d.jsonl", "-e", "sexism")) == 2
     assert "must hold no user, password or query" in (said := capsys.readouterr().err)
     assert "canary" not in said

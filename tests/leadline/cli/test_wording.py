@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from leadline.cli.calls import _print_asks
-from leadline.cli.main import cli, run
+from leadline.cli.judges.calls import _print_asks
+from leadline.cli.main import run
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.flows.command.output import moment, print_table
 from leadline.flows.command.prose import plain_text
 from leadline.tasks.store.store import Store
+from tests.support.docs.commands import all_commands
 from tests.support.stores.runs import make_run
 
 RUN = "20260101-100000-aaaaaa"
@@ -30,22 +30,11 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
     return Store.open(tmp_path / "store")
 
 
-def commands_below(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    yield name, command
-    if isinstance(command, click.Group):
-        for inner in command.commands:
-            yield from commands_below(f"{name} {inner}", command.commands[inner])
-
-
 def test_every_option_of_every_command_has_help() -> None:
-    context = click.Context(cli)
-    for top in cli.list_commands(context):
-        command = cli.get_command(context, top)
-        assert command is not None
-        for name, each in commands_below(top, command):
-            for option in each.params:
-                if isinstance(option, click.Option):
-                    assert (option.help or "").strip(), f"{name} {option.opts[0]}"
+    for path, command in all_commands().items():
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert (option.help or "").strip(), f"{' '.join(path)} {option.opts[0]}"
 
 
 @pytest.mark.parametrize(
@@ -78,14 +67,14 @@ def test_times_are_to_the_second_and_what_is_none_is_left_alone() -> None:
 
 def test_a_tag_is_told_to_the_second_and_as_json_in_full(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     make_run(store, RUN)
-    assert run(["tag", RUN, "production", "--json"]) == 0
+    assert run(["store", "tag", RUN, "production", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"tag": "production", "run": RUN, "before": None}
-    assert run(["tag"]) == 0
+    assert run(["store", "tag"]) == 0
     assert "." not in capsys.readouterr().out.splitlines()[2]
-    assert run(["tag", "--json"]) == 0
+    assert run(["store", "tag", "--json"]) == 0
     (line,) = json.loads(capsys.readouterr().out)
     assert "." in line["since"]
-    assert run(["tag", RUN, "production", "--remove", "--json"]) == 0
+    assert run(["store", "tag", RUN, "production", "--remove", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"tag": "production", "run": None, "before": RUN}
 
 
@@ -94,10 +83,10 @@ def test_versions_are_told_to_the_second(
 ) -> None:
     record = {"model": "m", "version": "1", "suite": "s", "state": "done", "finished": "2026-03-01T10:20:30.123456"}
     monkeypatch.setattr("leadline.tasks.runs.versions.records", lambda _: [record])
-    assert run(["versions"]) == 0
+    assert run(["service", "versions"]) == 0
     assert "2026-03-01 10:20:30" in (shown := capsys.readouterr().out)
     assert "123456" not in shown
-    assert run(["versions", "--json"]) == 0
+    assert run(["service", "versions", "--json"]) == 0
     assert "10:20:30.123456" in capsys.readouterr().out
 
 
@@ -127,7 +116,7 @@ def test_a_bucket_without_a_shared_ledger_is_warned_of_once(store: Store, capsys
 
 
 def test_a_folder_is_not_warned_of(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["calls"]) == 0
+    assert run(["judges", "calls"]) == 0
     assert "LEADLINE_LEDGER" not in capsys.readouterr().err
 
 

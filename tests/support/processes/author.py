@@ -15,7 +15,7 @@ _ASKED: Final = "What is said of: "
 
 
 def author(question: Question) -> str:
-    """Reply to a question of ``leadline generate``."""
+    """Reply to a question of ``leadline data generate``."""
     sentences = re.findall(r"[^\n]+?[.!?](?=\s|$)", shown(question))
     query = _QUERY.search(question.text)
     if query is None:
@@ -28,7 +28,7 @@ def author(question: Question) -> str:
 
 
 def shown(question: Question) -> str:
-    """Return the chunk that a question of ``leadline generate`` shows."""
+    """Return the chunk that a question of ``leadline data generate`` shows."""
     context = _CONTEXT.search(question.text)
     assert context
     return context[1]

@@ -65,7 +65,7 @@ class DaskFarm:
         names = []
         for lane in lanes:
             names.append(f"{lane}-{len(self._processes)}")
-            command = ["-m", "leadline.cli.main", "dask-worker", self.address, "--lane", lane]
+            command = ["-m", "leadline.cli.main", "service", "dask-worker", self.address, "--lane", lane]
             self._start(names[-1], [*command, "--processes", str(processes)])
         for name in names:
             wait_for(lambda name=name: "Serves" in self.log(name), 60, f"{name} at work")

@@ -1,4 +1,4 @@
-"""A Prefect server as ``leadline server start`` keeps it, for as long as a test needs it."""
+"""A Prefect server as ``leadline service server start`` keeps it, for as long as a test needs it."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class TestVersions:
         completed(tmp_path, {"m": [0.5]}, versions={"m": "1"})
         with pytest.raises(UsageError, match="Versions of it: 1"):
             find_versions(store, "m", ("1", "2"))
-        with pytest.raises(UsageError, match="leadline runs"):
+        with pytest.raises(UsageError, match="leadline store runs"):
             find_versions(store, "other", ("1", "2"))
 
 

@@ -1,8 +1,8 @@
 """No file, however broken, gets further than a refusal: see :mod:`tests.support.datasets.mutations`.
 
 Four rules hold for each: it is loaded or refused with a documented exit code, without an exception of another kind, in
-less than 2 GiB, and nothing is written beside the store. One in eight goes through ``leadline plan``, as those of
-people do.
+less than 2 GiB, and nothing is written beside the store. One in eight goes through ``leadline evaluate --plan``, as
+those of people do.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def plan(room: Path, path: Path) -> str:
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         try:
-            code = run(["--store", str(room / "store"), "plan", "-e", "bleu", "--", str(path)])
+            code = run(["--store", str(room / "store"), "evaluate", "--plan", "-e", "bleu", "--", str(path)])
         except BaseException as error:
             return f"{type(error).__name__}: {error}"
     if "Traceback" in said.getvalue() or CONTROL.search(said.getvalue()):

@@ -66,7 +66,7 @@ def test_a_killed_run_is_shown_as_lost_and_recorded_by_the_next_command(tmp_path
     assert run.read()["status"] == "running"
     assert summary(run)["status"] == "lost"
 
-    listed = CliRunner().invoke(cli, ["--store", str(tmp_path), "runs", "--json"], catch_exceptions=False)
+    listed = CliRunner().invoke(cli, ["--store", str(tmp_path), "store", "runs", "--json"], catch_exceptions=False)
     assert [known["status"] for known in json.loads(listed.stdout)] == ["lost"]
     assert run.read()["status"] == "lost"
     assert "same command goes on" in run.read()["error"]

@@ -117,11 +117,11 @@ def test_a_model_that_is_missing_is_that_also_when_rows_are_tried_alone() -> Non
     def fail(row: Row) -> RowScore:
         if row.case == "a":
             raise ValueError("the batch fails by this")
-        raise ModelUnavailable("No weights.", hint="Fetch them with: leadline models pull x")
+        raise ModelUnavailable("No weights.", hint="Fetch them with: leadline evaluators models pull x")
 
     scores = score_rows(Scripted(fail), rows(*"abcdefgh"), EvalContext())
     assert [reason(score) for score in scores] == [Reason.EVALUATOR_ERROR] + [Reason.MODEL_UNAVAILABLE] * 7
-    assert message(scores[1]) == "No weights. Fetch them with: leadline models pull x"
+    assert message(scores[1]) == "No weights. Fetch them with: leadline evaluators models pull x"
     assert message(scores[-1]).startswith("Not tried: ")
 
 

@@ -94,7 +94,7 @@ def test_results_go_and_the_record_stays(store: Store) -> None:
     assert abs(before - after - freed) < 300  # the record has got the date, and there are empty lock files
     assert summary(run)["status"] == "dropped"
     assert summary(run)["gate"] == "fail"
-    with pytest.raises(UsageError, match=r"were dropped by leadline gc on 20"), open_run(store, run):
+    with pytest.raises(UsageError, match=r"were dropped by leadline store gc on 20"), open_run(store, run):
         pass
     with pytest.raises(UsageError, match="No run in the store"):
         find_run(store, "latest")
@@ -282,5 +282,5 @@ def test_a_result_whose_run_was_cleared_away_says_so(tmp_path: Path) -> None:
     assert list(drop_garbage(result.store, Retention(keep_last=0)))
     assert result._repr_html_() is None
     for ask in (result.to_html, lambda: result.scores, lambda: result.show("q")):
-        with pytest.raises(UsageError, match="were dropped by leadline gc"):
+        with pytest.raises(UsageError, match="were dropped by leadline store gc"):
             ask()

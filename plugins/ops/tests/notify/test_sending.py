@@ -95,9 +95,9 @@ def test_the_command_tests_every_recipient_and_shows_no_address(
     with http_receiver() as got:
         monkeypatch.setenv("URL_good", f"json://127.0.0.1:{got.port}/a-secret-path")
         monkeypatch.setenv("URL_bad", "json://127.0.0.1:9/another-secret-path")
-        assert run(["notify", "test", "good"]) == 0
-        assert run(["notify", "test"]) == 3
-        assert run(["notify", "test", "none"]) == 2
+        assert run(["service", "notify", "test", "good"]) == 0
+        assert run(["service", "notify", "test"]) == 3
+        assert run(["service", "notify", "test", "none"]) == 2
     assert [message["title"] for message in got.messages] == ["Leadline can reach good"] * 2
     said = "".join(capsys.readouterr())
     assert "secret" not in said
@@ -108,5 +108,5 @@ def test_nobody_to_notify_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["notify", "test"]) == run(["notify", "watch"]) == 2
+    assert run(["service", "notify", "test"]) == run(["service", "notify", "watch"]) == 2
     assert "[[notify]]" in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_the_watcher_writes_json_too(tmp_path: Path) -> None:
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_CLIENT_MAX_RETRIES": "0"}
     environment["LEADLINE_LOG_FORMAT"] = "json"
     done = subprocess.run(
-        [sys.executable, "-m", "leadline.cli.main", "notify", "watch", "--once", "--folder", "memory"],
+        [sys.executable, "-m", "leadline.cli.main", "service", "notify", "watch", "--once", "--folder", "memory"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     found = [json.loads(line) for line in done.stderr.splitlines()]

@@ -171,7 +171,7 @@ def test_the_command_prints_metrics_once(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    assert run(["metrics", "--once", "--store", str(store.root)]) == 0
+    assert run(["service", "telemetry", "--once", "--store", str(store.root)]) == 0
     assert 'leadline_runs{state="completed"} 1.0' in capsys.readouterr().out
 
 

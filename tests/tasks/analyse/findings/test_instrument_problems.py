@@ -38,8 +38,8 @@ def test_unscored_rows_weigh_by_what_they_do_to_coverage(tmp_path: Path, lost: i
 def test_a_missing_model_is_one_problem_for_all_evaluators_and_shows_the_command(tmp_path: Path) -> None:
     toys = [Toy("one"), Toy("two"), Toy("three")]
     messages = {
-        "one": "Fetch it: leadline models fetch x",
-        "two": "Fetch it: leadline models fetch x",
+        "one": "Fetch it: leadline evaluators models fetch x",
+        "two": "Fetch it: leadline evaluators models fetch x",
         "three": "other",
     }
     scores = [Given("c", "a", "model_unavailable", evaluator=id_) for id_ in messages]
@@ -47,7 +47,7 @@ def test_a_missing_model_is_one_problem_for_all_evaluators_and_shows_the_command
     found = problems(tmp_path, scores=scores, evaluators=toys, evidence=evidence)
     assert len(found) == 2
     assert "One and Two could not score 2 rows (model_unavailable)" in found[0]["description"]
-    assert "leadline models fetch x" in found[0]["description"]
+    assert "leadline evaluators models fetch x" in found[0]["description"]
     assert found[0]["severity"] == "high"
     assert found[0]["evaluator_id"] is None
 

@@ -17,7 +17,7 @@ def test_names_of_evaluators_and_metrics_are_known_whether_the_run_has_them_or_n
     [
         ("exact_mach", "the nearest is exact_match"),
         ("exact_match.exact_mach", "the nearest is exact_match.exact_match"),
-        ("zzzzzzzzzzzz", "leadline evaluators lists them"),
+        ("zzzzzzzzzzzz", "leadline evaluators list lists them"),
     ],
 )
 def test_a_name_that_nothing_has_is_said_with_the_nearest_one(name: str, nearest: str) -> None:

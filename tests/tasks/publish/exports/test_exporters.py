@@ -50,7 +50,7 @@ def test_one_class_adds_a_format_to_the_command(
     sample: tuple[Store, Run], verdicts: type[Exporter], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, run = sample
-    command = ["export", run.id, "--store", str(store.root), "--as", "verdicts"]
+    command = ["store", "export", run.id, "--store", str(store.root), "--as", "verdicts"]
     assert leadline([*command, "-o", str(tmp_path / "mine.txt")]) == 0
     lines = (tmp_path / "mine.txt").read_text().splitlines()
     assert {"pass", "fail"} <= set(lines)
@@ -66,7 +66,7 @@ def test_a_format_can_be_chosen_by_the_name_of_the_file(
     sample: tuple[Store, Run], verdicts: type[Exporter], tmp_path: Path
 ) -> None:
     store, run = sample
-    assert leadline(["export", run.id, "--store", str(store.root), "-o", str(tmp_path / "mine.txt")]) == 0
+    assert leadline(["store", "export", run.id, "--store", str(store.root), "-o", str(tmp_path / "mine.txt")]) == 0
     assert (tmp_path / "mine.txt").exists()
 
 
@@ -124,7 +124,7 @@ def test_files_of_all_rows_are_written_for_small_runs_and_for_others_when_asked(
     large = publish_sample(store, run)
     assert set(large) == SHORT
     assert set(json.loads(large["report.json"])["files"]) == SHORT - {"report.json"}
-    assert f"leadline export {run.id} --as sonar" in large["report.html"].decode()
+    assert f"leadline store export {run.id} --as sonar" in large["report.html"].decode()
 
 
 def test_what_was_left_out_is_exported_later_as_a_small_run_has_it_at_once(
@@ -135,7 +135,7 @@ def test_what_was_left_out_is_exported_later_as_a_small_run_has_it_at_once(
     monkeypatch.setattr(run_results, "SMALL_RUN", 0)
     publish_sample(store, run)
     run.update({"status": "completed"})
-    command = ["export", run.id, "--store", str(store.root)]
+    command = ["store", "export", run.id, "--store", str(store.root)]
     for table in ("scores", "flips"):
         assert leadline([*command, "--table", table, "-o", str(tmp_path / "mine.csv")]) == 0
         assert (tmp_path / "mine.csv").read_bytes() == small[f"{table}.csv"]

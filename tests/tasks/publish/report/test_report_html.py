@@ -227,7 +227,7 @@ def test_the_page_says_what_it_left_out_and_where_that_is(tmp_path: Path, monkey
     with open_run(store, run) as connection:
         page = page_of(read_results(connection, run, run.read()))
     assert re.search(r"This page holds 1\d\d of 400 cases", page)
-    for command in ("show RUN --case KEY", "sql --run RUN", "export RUN --as sonar"):
+    for command in ("show RUN --case KEY", "store sql --run RUN", "store export RUN --as sonar"):
         assert f"leadline {command.replace('RUN', run.id)}" in page
 
 

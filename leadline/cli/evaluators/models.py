@@ -1,4 +1,4 @@
-"""``leadline models``: which local weights there are, who needs them, and how they get here."""
+"""``leadline evaluators models``: which local weights there are, who needs them, and how they get here."""
 
 from __future__ import annotations
 
@@ -74,10 +74,11 @@ def models(context: click.Context, as_json: bool) -> None:
 @click.option("--allow-pickle", is_flag=True, help="Fetch pickled weights too, which can run code when loaded.")
 @session_options
 def pull(names: Sequence[str], allow_pickle: bool) -> None:
-    """Fetch weights: those of a Hugging Face id (optionally ID@REVISION), or all that an evaluator needs.
+    """Fetch weights.
 
-    Without a name, fetches what evaluators need by default. What is here already is checked. A failure does not keep
-    the others from being fetched; it is reported at the end, with exit code 3.
+    SOURCE is a Hugging Face id (optionally ID@REVISION); for an EVALUATOR all that it needs are fetched. Without a
+    name, fetches what evaluators need by default. What is here already is checked. A failure does not keep the others
+    from being fetched; it is reported at the end, with exit code 3.
     """
     from leadline.evaluators.models.weights import pull as fetch
 

@@ -1,4 +1,4 @@
-"""``leadline deploy`` and ``leadline worker``: what is served on a Prefect server, and by whom."""
+"""``leadline service deploy`` and ``worker``: what is served on a Prefect server, and by whom."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deploy(file: Path | None, keep: bool, show: bool, as_json: bool) -> None:
     """Make work pools, deployments and automations on the server.
 
     The deployments may have schedules. The server is the one that PREFECT_API_URL names, or the one that
-    `leadline server start` keeps. Doing it again changes only what differs.
+    `leadline service server start` keeps. Doing it again changes only what differs.
     """
     from leadline.flows.deploy.file import of_project, own_file, read_deployment_file
 
@@ -131,7 +131,7 @@ def _check_pool(pool: str) -> None:
             known = ", ".join(sorted(entry.name for entry in client.read_work_pools())) or "none"
             raise UsageError(
                 f"There is no work pool {pool!r} (there are: {known}).",
-                hint="Make Leadline's: leadline deploy",
+                hint="Make Leadline's: leadline service deploy",
                 code=ErrorCode.DEPLOY_POOL,
             ) from None
     if found.type != "process":

@@ -1,4 +1,4 @@
-"""``leadline evaluators`` (list, show, check) and ``leadline suites``."""
+"""``leadline evaluators list``, ``show``, ``check`` and ``suites``."""
 
 from __future__ import annotations
 
@@ -30,39 +30,22 @@ _FILES: Final = click.option(
 )
 
 
-class _Catalogue(click.Group):
-    """A group whose unknown commands are mostly ids of evaluators."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or say how one evaluator is shown. See :class:`click.Group`."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            meant = "evaluators" if args[0] == "list" else f"evaluators show {args[0]}"
-            raise click.UsageError(f"There is no command {args[0]!r}. Did you mean {meant}?", ctx)
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_Catalogue, invoke_without_command=True)
+@click.command("list")
 @click.option("--family", metavar="NAME", help="Only this family.")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @click.option("--find", metavar="TEXT", help="Only those whose id, purpose, description or keywords hold this text.")
 @_FILES
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: everything that is known of each.")
 @session_options
-@click.pass_context
-def evaluators(
-    context: click.Context,
+def list_evaluators(
     family: str | None,
     suite: str | None,
     find: str | None,
     files: Sequence[str],
     as_json: bool,
 ) -> None:
-    """List the evaluators, show one, or check those of your own."""
+    """List the evaluators: what each measures, and what it needs."""
     _load(files)
-    if context.invoked_subcommand:
-        return
     chosen = [kind for kind in _chosen(family, suite) if find is None or _matches(kind, find)]
     if as_json:
         from leadline.evaluators.core.base import describe
@@ -76,13 +59,13 @@ def evaluators(
     )
 
 
-@evaluators.command()
+@click.command()
 @click.argument("evaluator_id", metavar="ID")
 @_FILES
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
-    """Show one evaluator: its method and source, inputs, metrics and parameters."""
+    """Show one evaluator: its method, inputs, metrics and parameters."""
     from leadline.evaluators.core.base import describe
     from leadline.evaluators.core.registry import get
 
@@ -113,13 +96,14 @@ def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
     )
 
 
-@evaluators.command()
+@click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path())
 @session_options
 def check(files: Sequence[str]) -> int:
-    """Check the evaluators of Python files: metadata, metrics, absurd texts, values in range, the same score twice.
+    """Check the evaluators of Python files.
 
-    Prints one line a check. A check that fails leaves with exit code 1.
+    Metadata, metrics, absurd texts, values in range, the same score twice: prints one line a check. A check that fails
+    leaves with exit code 1.
     """
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
     from leadline.testing import check_evaluator

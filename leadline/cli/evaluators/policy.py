@@ -1,4 +1,4 @@
-"""``leadline policy`` (list, show, check): what the gate blocks on."""
+"""``leadline evaluators policy`` (list, show, check): what the gate blocks on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def policy(context: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 def show(name: str | None, as_toml: bool, as_json: bool) -> None:
-    """Show in words what a policy asks: one of Leadline's, a file, or without a name the one that a run here takes."""
+    """Show in words what a policy asks.
+
+    It is one of Leadline's, a file, or without a name the one that a run here takes.
+    """
     from leadline.tasks.policy import policy_text
     from leadline.tasks.policy.policy_file import load_policy
 

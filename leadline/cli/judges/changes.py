@@ -54,7 +54,10 @@ def _places(command: F) -> F:
 def judges_enrol(
     session: Session, /, judge: str, probes: str, number: int, evaluators: tuple[str, ...], **places: Any
 ) -> None:
-    """Ask a hosted JUDGE about rows four times each, to be able to tell later whether it has changed."""
+    """Ask JUDGE about rows, to be able to tell later if it has changed.
+
+    A hosted judge is asked about each row four times.
+    """
     from leadline.flows.judges.prepare import enrol_judge
 
     check_ledger(session.store)
@@ -103,7 +106,10 @@ def judges_check(session: Session, /, judge: str | None, cached: bool, as_json: 
 @session_options
 @click.pass_obj
 def judges_accept(session: Session, /, judge: str, **places: Any) -> None:
-    """Accept that JUDGE changed: its scores from now on never mix with those from before."""
+    """Accept that JUDGE changed.
+
+    Its scores from now on never mix with those from before.
+    """
     from leadline.flows.judges.prepare import accept_judge
 
     check_ledger(session.store)

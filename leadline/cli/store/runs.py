@@ -1,4 +1,4 @@
-"""``leadline runs``."""
+"""``leadline store runs``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leadline server``: a Prefect server with its UI, kept on the loopback interface."""
+"""``leadline service server``: a Prefect server with its UI, kept on the loopback interface."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def server() -> None:
 )
 @session_options
 def start(port: int | None, idle: str) -> None:
-    """Start the server in the background, unless it runs, and wait until it answers."""
+    """Start the server in the background, unless it runs.
+
+    Waits until it answers.
+    """
     from leadline.flows.prefect import background
 
     limit = _minutes(idle)
@@ -66,7 +69,7 @@ def _minutes(text: str) -> float | None:
 
 def _end_of(kept: BackgroundServer) -> str:
     minutes = kept.idle_minutes
-    return "stays until: leadline server stop" if minutes is None else f"ends after {minutes:g} min without use"
+    return "stays until: leadline service server stop" if minutes is None else f"ends after {minutes:g} min without use"
 
 
 @server.command()

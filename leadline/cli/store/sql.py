@@ -1,4 +1,4 @@
-"""``leadline sql``: a query over all runs together."""
+"""``leadline store sql``: a query over all runs together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leadline generate``: make questions and answers from documents."""
+"""``leadline data generate``: make questions and answers from documents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) 
     Replies that were given before are not asked for again. A chunk of which a call failed is left out, and asked about
     again by the same command.
     """
-    config = fill_in(GenerateConfig, "generate", options | {"store": session.store})
+    config = fill_in(GenerateConfig, "data generate", options | {"store": session.store})
     check_ledger(config.store)
     if dry_run:
         _preview(config, as_json=as_json)

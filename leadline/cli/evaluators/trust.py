@@ -1,4 +1,4 @@
-"""``leadline trust``: how far evaluators agree with people."""
+"""``leadline evaluators trust``: how far evaluators agree with people."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _unmeasured(evaluator: str) -> UsageError:
         near = difflib.get_close_matches(evaluator, known, n=1)
         return UsageError(
             f"There is no evaluator called {evaluator!r}.",
-            hint=f"Did you mean {near[0]}?" if near else "List them with: leadline evaluators",
+            hint=f"Did you mean {near[0]}?" if near else "List them with: leadline evaluators list",
             code=ErrorCode.PLAN_NO_EVALUATOR,
         )
     if kind.spec.judge:
@@ -97,7 +97,7 @@ def _overview(cards: Sequence[TrustCard]) -> None:
     for card in cards:
         if card.value is None:
             click.echo(f"{card.evaluator}: {card.data}: {_not_measured(card)}")
-    click.echo("Further figures, failures and how to measure again: leadline trust EVALUATOR")
+    click.echo("Further figures, failures and how to measure again: leadline evaluators trust EVALUATOR")
 
 
 def _ceiling(cards: Sequence[TrustCard]) -> str:

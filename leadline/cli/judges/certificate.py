@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.cli.judge_choice import access_of, labelled_options, say_needs
+from leadline.cli.judges.choice import access_of, labelled_options, say_needs
 from leadline.evaluators.ground.text import count
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, check_ledger, say, session_options
@@ -39,10 +39,11 @@ def judges_certify(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Ask the judge of RUN, as it is set up now, about the rows that people labelled, and certify it.
+    """Certify the judge of RUN by the rows that people labelled.
 
-    Scores that the store has are not asked for again. The certificate stays beside the labels, and the run shows it if
-    it has the same prompt and judge. A judge that is not certified leaves with exit code 1.
+    It is asked about them as it is set up now. Scores that the store has are not asked for again. The certificate stays
+    beside the labels, and the run shows it if it has the same prompt and judge. A judge that is not certified leaves
+    with exit code 1.
     """
     from leadline.flows.judges.certifying import prepare_certifying
     from leadline.flows.shared.judge_access import judges_of, limits_of

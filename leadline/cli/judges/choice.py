@@ -70,9 +70,9 @@ def judges_compare(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Say which judge agrees with people more often, on the same labelled rows.
+    """Say which judge agrees with people more often.
 
-    Scores that the store has are not asked for again.
+    All are asked about the same labelled rows. Scores that the store has are not asked for again.
     """
     from leadline.flows.judges.candidates import candidates
 
@@ -106,10 +106,10 @@ def judges_train(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Learn from labels how often the judges of a jury are right, and print that for leadline.toml.
+    """Learn from labels how often the judges of a jury are right.
 
-    Half of the rows are learned from. The other half, which judges compare takes with --held-out, says how good the
-    jury is.
+    What was learned is printed for leadline.toml. Half of the rows are learned from. The other half, which judges
+    compare takes with --held-out, says how good the jury is.
     """
     from leadline.flows.judges.candidates import candidates, jury_named
     from leadline.tasks.judges.labels.jury_training import train_jury

@@ -1,4 +1,4 @@
-"""``leadline calls`` and ``leadline reparse``: the ledger of calls, to judges and to models under test."""
+"""``leadline judges calls`` and ``reparse``: the ledger of calls, to judges and to models under test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leadline.tasks.ledger.ledger_report import Totals
 
 DIGITS: Final = 12
-"""Digits of a digest that a table shows; ``leadline calls`` takes any beginning."""
+"""Digits of a digest that a table shows; ``leadline judges calls`` takes any beginning."""
 
 
 @click.command()

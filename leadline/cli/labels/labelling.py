@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.cli.judge_choice import LABELS_HELP
+from leadline.cli.judges.choice import LABELS_HELP
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import count, listing
@@ -39,13 +39,7 @@ def _output(text: str) -> Callable[[F], F]:
     return click.option("-o", "--output", type=kind, required=True, metavar="FILE", help=text)
 
 
-@click.group()
-@session_options
-def labels() -> None:
-    """Let people label answers, and correct a judge by what they say."""
-
-
-@labels.command("sample")
+@click.command("sample")
 @click.argument("run_name", metavar="RUN")
 @click.option("--metric", metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
 @click.option(
@@ -158,7 +152,7 @@ def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
     return found
 
 
-@labels.command("import")
+@click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_SET
 @click.option("--run", "run_name", metavar="RUN", help="The run whose rows a file names by case and model.")
@@ -169,7 +163,10 @@ def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
 def labels_import(
     session: Session, /, files: Sequence[Path], set_name: str, run_name: str | None, metric: str | None, person: str
 ) -> None:
-    """Take labels from files: of the labelling page, CSV, JSON Lines, Label Studio or Argilla."""
+    """Take labels from files.
+
+    These are of the labelling page, CSV, JSON Lines, or of Label Studio or Argilla.
+    """
     from leadline.tasks.judges.labels.judged_rows import read_judged_rows
     from leadline.tasks.judges.labels.label_files import read_labels
     from leadline.tasks.judges.labels.label_sets import LabelSet
@@ -215,13 +212,13 @@ def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run
                 say(f"Corrected by them: leadline show {run}")
 
 
-@labels.command("export")
+@click.command("export")
 @_SET
 @_output("CSV, .json or .jsonl.")
 @session_options
 @click.pass_obj
 def labels_export(session: Session, /, set_name: str, output: Path) -> None:
-    """Write the labels of a set to a file, with model and texts of their rows."""
+    """Write the labels of a set to a file, with the texts of their rows."""
     from leadline.tasks.ground.files import handed_out
     from leadline.tasks.judges.labels.known_labels import known_labels
     from leadline.tasks.judges.labels.label_files import write_labels
@@ -239,7 +236,7 @@ def labels_export(session: Session, /, set_name: str, output: Path) -> None:
     )
 
 
-@labels.command("list")
+@click.command("list")
 @_AS_JSON
 @session_options
 @click.pass_obj
@@ -274,7 +271,7 @@ def labels_list(session: Session, /, as_json: bool) -> None:
         say("There are no labels. Draw rows: leadline labels sample RUN --metric NAME -o page.html")
 
 
-@labels.command("report")
+@click.command("report")
 @click.argument("run_name", metavar="RUN")
 @click.option("--metric", required=True, metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
 @click.option("--set", "set_name", metavar="NAME", help=LABELS_HELP)
@@ -282,7 +279,10 @@ def labels_list(session: Session, /, as_json: bool) -> None:
 @session_options
 @click.pass_obj
 def labels_report(session: Session, /, run_name: str, metric: str, set_name: str | None, as_json: bool) -> None:
-    """Say what labels say of a judge: its scores corrected, agreement, and which threshold fits."""
+    """Say what labels say of a judge.
+
+    Its scores corrected, how far it agrees with people, and which threshold fits.
+    """
     from leadline.tasks.judges.labels.dataset_labels import dataset_labels
     from leadline.tasks.judges.labels.judged_rows import read_judged_rows
     from leadline.tasks.judges.labels.known_labels import labels_of_question

@@ -1,4 +1,4 @@
-"""``leadline perturb``: copies of cases whose question is worded otherwise."""
+"""``leadline data perturb``: copies of cases whose question is worded otherwise."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def perturb(
     if suite is None or not options["recipes"]:
         raise UsageError(
             "Name a suite and what to do to it.",
-            hint="For example: leadline perturb s.json --with typo",
+            hint="For example: leadline data perturb s.json --with typo",
             code=ErrorCode.CONFIG_OPTION,
         )
     from dataclasses import asdict
 
     from leadline.flows.perturb.prepare import asks_judge, make_copies, output_of
 
-    config = fill_in(PerturbConfig, "perturb", options | {"suite": suite, "store": session.store})
+    config = fill_in(PerturbConfig, "data perturb", options | {"suite": suite, "store": session.store})
     if asks_judge(config):
         check_ledger(config.store)
     done = make_copies(config)

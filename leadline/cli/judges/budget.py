@@ -1,4 +1,4 @@
-"""``leadline budget``: what teams have spent of their monthly budgets."""
+"""``leadline judges budget``: what teams have spent of their monthly budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leadline check-version`` and ``versions``: evaluate a new version of a model and decide, and what was decided."""
+"""``leadline service check-version`` and ``versions``: a new version of a model is evaluated, and what was decided."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS: Final = frozenset(
 """Settings with an option of their own; ``--set`` gives the others."""
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, settings_line="Each setting can also be given with --set.")
 @form_options(ModelVersionConfig, only=OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @server_option
@@ -71,7 +71,7 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
         return
     columns = ("model", "version", "suite", "state", "decision", "baseline", "run", "finished")
     if not found:
-        say("No model version was evaluated yet. Begin with: leadline check-version MODEL VERSION SUITE")
+        say("No model version was evaluated yet. Begin with: leadline service check-version MODEL VERSION SUITE")
         return
     shown = [record | {"finished": moment(record.get("finished"))} for record in found]
     print_table(columns, [[record.get(column) for column in columns] for record in shown])
@@ -79,7 +79,7 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
     options |= {"evaluators": split_ids(options["evaluators"]), "store": session.store}
-    return fill_in(ModelVersionConfig, "check-version", options)
+    return fill_in(ModelVersionConfig, "service check-version", options)
 
 
 def _check(config: ModelVersionConfig) -> None:

@@ -1,4 +1,4 @@
-"""``leadline export``: a run's results, copied to where somebody wants them, or made when they were not published."""
+"""``leadline store export``: a run's results, copied to where somebody wants them, or made where there are none."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     RUN is its id, the beginning of it, or `latest`. The format `all` copies the whole folder of results; `sonar` makes
     a folder for each evaluator with all of its rows, in the layout of H2O Eval Studio, and csv has every score: a run
     of more than 2,000 row scores, or in a bucket, is published without these two. `databricks` writes the rows and the
-    metrics in the columns of its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline
-    sql.
+    metrics in the columns of its agent evaluation, as .parquet, .csv or .json. Any other table or selection:
+    leadline store sql.
     """
     from leadline.tasks.publish.exports.exporter import EXPORTERS
     from leadline.tasks.runs.lookup import find_run
@@ -149,7 +149,7 @@ def _require_completed(run: Run, what: str) -> None:
     if state != "completed":
         raise UsageError(
             f"Run {run.id} has no {what}: it was not completed.",
-            hint="Look at: leadline runs",
+            hint="Look at: leadline store runs",
             code=ErrorCode.STORE_NO_RESULTS,
         )
 
@@ -184,7 +184,7 @@ def _copy_all(run: Run, output: Path | None) -> Path:
         _require_completed(run, "results")
         raise UsageError(
             f"Run {run.id} has no results: it was not completed.",
-            hint="Look at: leadline runs",
+            hint="Look at: leadline store runs",
             code=ErrorCode.STORE_NO_RESULTS,
         )
     if output is None:

@@ -1,0 +1,1 @@
+"""List and check evaluators, suites, policies and models."""

@@ -1,0 +1,1 @@
+"""Certify, compare and watch judges, and see what they cost."""

@@ -1,0 +1,1 @@
+"""Run a service: servers, workers, new versions and events."""

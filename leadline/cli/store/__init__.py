@@ -1,0 +1,1 @@
+"""List, query and export runs, and look after the store."""
