@@ -46,7 +46,6 @@ from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import open_run, release
-from leadline.tasks.db.tables import provide_tables
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.ground.tmpfiles import clean_stale
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
@@ -408,7 +407,6 @@ def correct_again(store: Store, run: Run) -> int:
     """
     asked = run.read().get("config") or {}
     with open_run(store, run) as connection:
-        provide_tables(connection, "corrections", "certificates", lasting=True)
         lines = correct_run(connection, store, run, asked.get("labels"), None)
     store.share_results(run)
     return lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -129,6 +128,7 @@ def _print_labels(
     corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
+    from leadline.tasks.db.columns import line_of
     from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
 
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
@@ -139,33 +139,30 @@ def _print_labels(
         click.echo(f"  {clean(name)}")
         for own in corrections:
             if f"{own['evaluator']}.{own['metric']}" == name:
-                click.echo(f"    {clean(own['model'])}: {CorrectionLine.of(own).words}")
-        click.echo(f"    certificate: {CertificateLine.of(line).words}")
+                click.echo(f"    {clean(own['model'])}: {line_of(CorrectionLine, own).words}")
+        click.echo(f"    certificate: {line_of(CertificateLine, line).words}")
 
 
 def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
     """Print what is known of flips under perturbation where a judge may make them itself."""
+    from leadline.tasks.db.columns import line_of
+    from leadline.tasks.db.run_tables import FlipCause
     from leadline.tasks.publish.flip_words import flip_sentences
-    from leadline.tasks.publish.views import FlipCause, FlipRate
+    from leadline.tasks.publish.views import FlipRateLine
 
     known = {(line["metric_id"], line["model_id"]): line for line in causes if not line["perturbation"]}
     told = []
     for line in rates:
-        rate = _as(FlipRate, line)
+        rate = line_of(FlipRateLine, line)
         if rate.word and not rate.perturbation and (all_metrics or line["is_primary"]):
             found = known.get((rate.metric_id, rate.model_id))
-            told.append((line, flip_sentences(rate, _as(FlipCause, found) if found else None)))
+            told.append((line, flip_sentences(rate, line_of(FlipCause, found) if found else None)))
     if told:
         click.echo("\nFlips under perturbation")
     for line, sentences in told:
         click.echo(
             f"  {clean(line['evaluator'])}.{clean(line['metric'])}, {clean(line['model'])}: {' '.join(sentences)}"
         )
-
-
-def _as(kind: type[Line], line: Mapping[str, Any]) -> Line:
-    """Return a table's line as what has its columns; an older run may lack some."""
-    return kind(**{field.name: line[field.name] for field in fields(kind) if field.name in line})
 
 
 def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:

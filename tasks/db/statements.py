@@ -13,7 +13,7 @@ _STATEMENT: Final = re.compile(r"^-- statement: (\w+)\n", re.MULTILINE)
 
 @cache
 def sql(name: str) -> str:
-    """Return SQL: ``"publish/models"`` is a statement of ``publish.sql``, ``"run"`` is all of ``run.sql``."""
+    """Return SQL: ``"publish/models"`` is a statement of ``publish.sql``, ``"dataset"`` is all of ``dataset.sql``."""
     topic, _, statement = name.partition("/")
     return _statements(topic)[statement] if statement else _read(topic)
 

@@ -63,26 +63,6 @@ def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Ma
     return len(found)
 
 
-def provide_tables(connection: DuckDBPyConnection, *tables: str, lasting: bool = False) -> None:
-    """Show empty tables of ``run.sql`` that a run does not have, since an earlier version made it.
-
-    Args:
-        lasting: Add them to the run.
-    """
-    known = {line[0] for line in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    for table in tables:
-        if table not in known:
-            connection.execute(_definition(table, "" if lasting else "TEMP "))
-
-
-def _definition(table: str, kind: str) -> str:
-    """Return the statement of ``run.sql`` that makes a table, for a table of another kind."""
-    start = f"CREATE TABLE {table} ("
-    text = sql("run")
-    begin = text.index(start)
-    return f"CREATE {kind}TABLE {table} (" + text[begin + len(start) : text.index(");", begin) + 2]
-
-
 @contextmanager
 def lines_shown(connection: DuckDBPyConnection, table: str, columns: Mapping[str, Sequence[object]]) -> Iterator[None]:
     """Show columns of plain values, at least one of each, as a temporary table within the block.

@@ -15,9 +15,10 @@ from leadline.evaluators.ground.text import count, listing, nouns, percent
 from leadline.tasks.analyse.answers import Answer, answers_of, says_all
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
+from leadline.tasks.db.run_tables import Problem
 from leadline.tasks.db.statements import sql
 from leadline.tasks.policy.asked_questions import Question
-from leadline.tasks.publish.views import Facts, PublishedFinding
+from leadline.tasks.publish.views import Facts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -267,9 +268,7 @@ def _worst(connection: DuckDBPyConnection, facts: Facts) -> tuple[WorstProblem, 
     )
 
 
-def _examples(
-    connection: DuckDBPyConnection, facts: Facts, problems: Sequence[PublishedFinding]
-) -> dict[int, SummaryExample]:
+def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[Problem]) -> dict[int, SummaryExample]:
     """Return the example of each problem that names rows, by the problem's position."""
     wanted = [(position, p, p.row_ids[0]) for position, p in enumerate(problems) if p.row_ids]
     row_ids = [row_id for _, _, row_id in wanted]

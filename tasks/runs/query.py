@@ -19,6 +19,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.jsonio import dump_plain
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.db.statements import sql
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.store.store import DROPPED, Run, Store
@@ -203,7 +204,7 @@ def _show_run_tables(opened: Archive, store: Store, runs: Sequence[Run], needed:
     """Make the views ``stored.<table>`` over the needed tables of all runs; ``layout`` gives them their columns."""
     connection = opened.connection
     connection.execute("ATTACH ':memory:' AS layout; USE layout")
-    connection.execute(sql("run") + sql("dataset"))
+    connection.execute(run_definitions() + sql("dataset"))
     connection.execute("USE memory; CREATE SCHEMA stored; CREATE SCHEMA copied")
     for table in RUN_TABLES:
         connection.execute(

@@ -29,7 +29,7 @@ CREATE TABLE runs (
 );
 
 -- statement: views
--- What `leadline sql` shows of all runs together, on top of the schema `stored`: the tables of run.sql and dataset.sql
+-- What `leadline sql` shows of all runs together, on top of the schema `stored`: the tables of run_tables.py and dataset.sql
 -- with a column `run`. Numbers that mean something within one run only stand beside the names that they stand for.
 
 CREATE VIEW models AS SELECT * FROM stored.models;

@@ -43,4 +43,4 @@ def test_every_statement_is_named(file: Path) -> None:
 
 def test_a_statement_is_its_part_of_the_file_and_a_file_without_parts_is_whole() -> None:
     assert sql("ledger/spent").strip() == "SELECT calls, usd FROM budgets WHERE run = ?"
-    assert sql("run").startswith("--")
+    assert sql("dataset").startswith("--")
