@@ -37,7 +37,6 @@ from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
-from leadline.tasks.analyse.findings.tally import tally_run
 from leadline.tasks.analyse.flip_causes import attribute_flips as find_flip_causes
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
@@ -74,6 +73,7 @@ from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.signs_of_life import give_sign, record_lost
+from leadline.tasks.runs.tally import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.stopped_run import give_valid_intervals
 from leadline.tasks.stopping.wave_order import order_in_waves, wave_part

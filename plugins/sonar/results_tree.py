@@ -159,7 +159,7 @@ def _result(facts: Facts, evaluator: EvaluatorView, folder: Path, problems: int,
         place = meta.with_suffix("")
         entry["formats"][place.name] = [path.relative_to(folder).as_posix() for path in sorted(place.iterdir())]
     return {
-        "run": facts.run_id,
+        "run": facts.run,
         "status": "failed" if evaluator.error else "finished",
         "error": evaluator.error,
         "evaluator": descriptor(evaluator),

@@ -46,7 +46,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
     ((n_cases, n_rows, n_flips),) = connection.execute(sql("publish/sizes")).fetchall()
     counted = dict(connection.execute(sql("publish/counts")).fetchall())
     return Facts(
-        run_id=run_id,
+        run=run_id,
         record=record,
         models=_models(_fetch(connection, "models")),
         evaluators=_evaluators(connection, run_id),

@@ -9,10 +9,10 @@ from typing import Any
 
 from leadline.tasks.analyse.changes import Changes
 from leadline.tasks.analyse.findings.flip_noise import noise_in_a_word
-from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
-from leadline.tasks.db.run_tables import Aggregate, FlipCause, FlipRate, Insight, Problem, TrialSpread, Verdict
-from leadline.tasks.ground.timeline import RunTime
+from leadline.tasks.db.run_tables import Aggregate, FlipCause, FlipRate, Insight, Problem, TrialSpread
 from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
+from leadline.tasks.runs.run_facts import RunFacts
+from leadline.tasks.runs.tally import Tally, tally, tally_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,10 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(RunFacts):
     """The content of a report, apart from single rows.
 
     Attributes:
-        record: The run's record, every key optional.
         models: Models of this run, by key.
         evaluators: Evaluators in the order they were asked for.
         aggregates: By (metric, model).
@@ -147,8 +146,6 @@ class Facts:
         n_flips: Number of flips; they may be too many for memory.
     """
 
-    run_id: str
-    record: Mapping[str, Any]
     models: tuple[ModelView, ...]
     evaluators: tuple[EvaluatorView, ...]
     aggregates: Mapping[tuple[int, int], Aggregate]
@@ -178,36 +175,19 @@ class Facts:
         return next((c for c in self.flip_causes if (c.metric_id, c.model_id, c.perturbation) == place), None)
 
     @property
-    def title(self) -> str:
-        """Name of the run for people."""
-        return str(self.record.get("name") or self.record.get("dataset_name") or self.run_id)
+    def scored(self) -> int:
+        """Scores with a value."""
+        return self.counts["scored"]
 
     @property
-    def time(self) -> RunTime | None:
-        """The time of the run as far as it is on record: a page that the run itself writes knows nothing of its end."""
-        return RunTime.from_record(self.record)
+    def unscored(self) -> int:
+        """Scores that could not be measured."""
+        return self.counts["unscored"]
 
     @property
-    def gate(self) -> Verdict:
-        """The gate's verdict; inconclusive when the record has none."""
-        gate = self.record.get("gate")
-        return gate if gate in ("pass", "fail") else "inconclusive"
-
-    @property
-    def gate_reason(self) -> str:
-        """One sentence for the verdict."""
-        return str(self.record.get("gate_reason") or "No gate was evaluated for this run.")
-
-    @property
-    def gate_counted(self) -> str:
-        """The problems that the gate counted, in a few words, or ``""`` where that is not on record."""
-        return what_counts(self.record)
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of the applicable scores that were measured."""
-        applicable = self.counts["scored"] + self.counts["unscored"]
-        return self.counts["scored"] / applicable if applicable else None
+    def not_applicable(self) -> int:
+        """Scores whose row lacks an input."""
+        return self.counts["not_applicable"]
 
     def model(self, model_id: int | None) -> ModelView | None:
         """Return a model by id."""

@@ -10,7 +10,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.tasks.db.columns import columns_of
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.published_tables import pandas_types, published_sql
-from leadline.tasks.runs.lookup import summary
 from leadline.tasks.runs.query import archive
+from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
@@ -24,16 +25,7 @@ SCORES: Final = pandas_types("scores")
 AGGREGATES: Final = pandas_types("aggregates")
 PROBLEMS: Final = pandas_types("problems")
 
-RUNS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("run", "name", "status"), TEXT),
-    "started": "datetime64[us]",
-    "seconds": NUMBER,
-    **dict.fromkeys(("dataset", "dataset_name", "dataset_source"), TEXT),
-    **dict.fromkeys(("rows", "cases"), "Int64"),
-    **dict.fromkeys(("gate", "gate_reason"), TEXT),
-    **dict.fromkeys(("scored", "unscored", "not_applicable", "reused", "computed", "high", "medium", "low"), "Int64"),
-    **dict.fromkeys(("report", "error"), TEXT),
-}
+RUNS: Final = {column.name: column.pandas for column in columns_of(RunSummary) if column.name != "record"}
 """Columns of the runs; numbers of a run that was not completed are missing."""
 
 HISTORY: Final[Mapping[str, str]] = {

@@ -49,7 +49,7 @@ def _write(results: RunResults, path: Path) -> None:
         {
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
-            "run": facts.run_id,
+            "run": facts.run,
             "name": facts.title,
             "gate": facts.gate,
             "gate_reason": facts.gate_reason,
