@@ -19,7 +19,7 @@ def show_row_scores(connection: DuckDBPyConnection) -> None:
     """
     (trials,) = connection.execute("SELECT coalesce(max(trial), 0) FROM scores").fetchall()[0]
     if trials:
-        connection.execute(sql("aggregate/row_means"))
+        connection.execute(sql("row_scores/row_means"))
     source = "row_means" if trials else "scores"
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW row_scores AS SELECT metric_id, row_id, status, reason, value FROM {source}"
@@ -29,7 +29,7 @@ def show_row_scores(connection: DuckDBPyConnection) -> None:
 def show_targets(connection: DuckDBPyConnection) -> None:
     """Create ``row_scores`` and the table ``targets``: how each metric's values compare with its threshold."""
     show_row_scores(connection)
-    connection.execute(sql("aggregate/targets"))
+    connection.execute(sql("row_scores/targets"))
 
 
 def records(connection: DuckDBPyConnection, statement: str, params: object = None) -> list[dict[str, Any]]:
