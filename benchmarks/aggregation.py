@@ -23,6 +23,7 @@ from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.db.statements import sql
 
 BARE = """
@@ -85,7 +86,7 @@ def build(folder: Path, **sizes: int) -> duckdb.DuckDBPyConnection:
         for table in DATASET_TABLES:
             dataset.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')}")
     with duckdb.connect(str(folder / "run.duckdb")) as run:
-        run.execute(sql("run"))
+        run.execute(run_definitions())
         attach_dataset(run, folder)
         run.execute(RUN.format(**sizes))
     connection = duckdb.connect(str(folder / "run.duckdb"))

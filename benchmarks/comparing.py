@@ -19,6 +19,7 @@ import duckdb
 from benchmarks.aggregation import DATASET, RUN
 from leadline.tasks.compare import Options, compare
 from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.store import Store
 
@@ -38,7 +39,7 @@ def build(store: Store, **sizes: int) -> tuple[str, str]:
     for run in (store.run("before"), store.run("after")):
         run.path.mkdir(parents=True)
         with duckdb.connect(str(run.database)) as connection:
-            connection.execute(sql("run"))
+            connection.execute(run_definitions())
             attach_dataset(connection, folder)
             # A constant in the hash makes the second run's scores others.
             connection.execute(RUN.format(**sizes).replace("metric_id, 7)", f"metric_id, {len(run.id)})"))

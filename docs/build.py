@@ -14,6 +14,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
+from docs.result_columns import published_table, report_lines
 from docs.rooms import room_tables
 from leadline.cli.service.check_version import OPTIONS
 from leadline.evaluators.core.base import Evaluator, describe
@@ -34,6 +35,7 @@ from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.load.formats.registry import all_formats
 from leadline.tasks.perturb.copies import perturb
 from leadline.tasks.perturb.perturbations import SONAR, recipe
+from leadline.tasks.publish.exports.published_tables import PUBLISHED
 from leadline.tasks.publish.trust_cards import TrustCard, read_cards
 from leadline.tasks.store.store import Store
 
@@ -240,6 +242,11 @@ def main() -> None:
     _write_table("which-evaluator.md", "purposes", purpose_table())
     _write_table("perturb.md", "perturbed", perturbed_table())
     _write_table("trust.md", "trust", trust_table(linked="evaluators/"))
+    for name in PUBLISHED:
+        _write_table("results.md", name, published_table(name))
+    _write_table("results.md", "lines", report_lines())
+    for name in ("scores", "aggregates", "problems"):
+        _write_table("python.md", name, published_table(name, typed=True))
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     STUB.write_text(metrics_stub(), encoding="utf-8")
     (HERE / "llms.txt").write_text(llms_text(), encoding="utf-8")

@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).parents[1]
 ORDER: Final = {
     "evaluators": "ground data settings text models judge_client core judge retrieval generation summarization agent "
     "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
-    "tasks": "ground store db ledger runs statistics policy load collect perturb generate plan score analyse stopping "
+    "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
     "flows": "shared prefect command dispatch judges evaluate collect compare perturb generate model_version deploy",
     "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",

@@ -37,7 +37,6 @@ from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
-from leadline.tasks.analyse.findings.tally import tally_run
 from leadline.tasks.analyse.flip_causes import attribute_flips as find_flip_causes
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
@@ -46,7 +45,6 @@ from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import open_run, release
-from leadline.tasks.db.tables import provide_tables
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.ground.tmpfiles import clean_stale
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
@@ -75,6 +73,7 @@ from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.signs_of_life import give_sign, record_lost
+from leadline.tasks.runs.tally import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.stopped_run import give_valid_intervals
 from leadline.tasks.stopping.wave_order import order_in_waves, wave_part
@@ -408,7 +407,6 @@ def correct_again(store: Store, run: Run) -> int:
     """
     asked = run.read().get("config") or {}
     with open_run(store, run) as connection:
-        provide_tables(connection, "corrections", "certificates", lasting=True)
         lines = correct_run(connection, store, run, asked.get("labels"), None)
     store.share_results(run)
     return lines

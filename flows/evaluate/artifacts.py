@@ -25,11 +25,13 @@ from leadline.flows.prefect.prefect_steps import history_may_fail
 from leadline.flows.prefect.report_links import run_link
 from leadline.flows.prefect.server_outage import not_waiting
 from leadline.flows.shared.settings import Gate
-from leadline.tasks.analyse.answers import SYMBOLS, says_all
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.judges.drift.run_judges import JUDGES
+from leadline.tasks.runs.answers import SYMBOLS
+from leadline.tasks.runs.run_sentences import cost_line, gate_reason, scores_line, work_line
+from leadline.tasks.runs.tally import tally_in_words
 from leadline.tasks.store.store import Run, Store
 
 _ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
@@ -125,15 +127,16 @@ def _summary(result: EvaluateResult, link: str, devices: Sequence[str] = ()) -> 
             f"# {result.gate.upper()}",
             "",
             *([f"({result.gate_counted})", ""] if result.gate_counted else []),
-            *([] if says_all(result.questions) else [result.gate_reason, ""]),
+            *([reason, ""] if (reason := gate_reason(result)) else []),
             *(f"- {SYMBOLS[each.outcome]} **{each.words}** {each.line}" for each in result.questions),
             "",
             "| | |",
             "|---|---|",
-            f"| Scores | {result.scored} scored, {result.unscored} unscored, {result.not_applicable} not applicable |",
-            f"| Row scores | {result.reused} reused, {result.computed} computed |",
+            f"| Scores | {scores_line(result)} |",
+            f"| Rows | {work_line(result)} |",
+            f"| Judge | {cost_line(result)} |",
             *([f"| Device of models | {', '.join(devices)} |"] if devices else []),
-            f"| Problems | {result.problems_in_words} |",
+            f"| Problems | {tally_in_words(result.problems_by_fault)} |",
             f"| Report | <{link}> |"
             if link.startswith("http")
             else f"| Report | `{result.report_url or result.report}` |",

@@ -37,9 +37,9 @@ from leadline.flows.shared.settings import (
     Processes,
     StorePlace,
 )
-from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.plan.further_trials import AUTO
+from leadline.tasks.runs.answers import Answer
 
 
 class EvaluateConfig(FormModel):
@@ -154,15 +154,3 @@ class EvaluateResult(BaseModel):
     judge_made_again: int = Field(
         0, description="Judge calls made again because an earlier process was killed before their replies came."
     )
-
-    @property
-    def gate_in_words(self) -> str:
-        """The gate with what it counted: "pass (counted: model problems of high severity)"."""
-        return f"{self.gate} ({self.gate_counted})" if self.gate_counted else self.gate
-
-    @property
-    def problems_in_words(self) -> str:
-        """The problems of models apart from those of the instrument, in one line."""
-        from leadline.tasks.analyse.findings.tally import in_words, tally_in_words
-
-        return tally_in_words(self.problems_by_fault) if self.problems_by_fault else in_words(self.problems)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.error_codes import ErrorCode
@@ -29,8 +29,6 @@ from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import Dispatch, FailOn, is_dask
 from leadline.tasks import pipeline
-from leadline.tasks.analyse.findings.tally import what_counts
-from leadline.tasks.analyse.gate import Decision
 from leadline.tasks.db.connection import kept_open
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
@@ -38,6 +36,7 @@ from leadline.tasks.ground.timeline import Timeline, current, timed_by
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import ALL_ROWS
+from leadline.tasks.runs.run_facts import RunFacts
 from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
@@ -287,7 +286,7 @@ def _conclude(
 ) -> EvaluateResult:
     """Turn scores into aggregates, findings and files."""
     with timeline.part("aggregate"):
-        found = _find(store, run, config, steps, timeline)
+        _find(store, run, config, steps, timeline)
     # The report is written before the run ends, and says the time until then.
     known = {"reused": planned.reused, "computed": planned.to_compute}
     seconds = {"chunk_seconds": timeline.chunks, "evaluator_seconds": timeline.evaluators}
@@ -299,47 +298,40 @@ def _conclude(
     report_at = pipeline.report_location(run, published)
     # Another host that took the run for lost may have written an error.
     record = run.update({"status": "completed", "error": None, "time": time.to_json(), "report": report_at})
+    facts = RunFacts(run.id, record)
     result = EvaluateResult(
         run=run.id,
         folder=run.path,
         report=published.report,
         report_url=run.report if store.remote else "",
-        gate=found.decision.gate,
-        gate_reason=found.decision.reason,
-        questions=found.decision.answers,
-        gate_counted=what_counts(record),
-        stopping=record.get("stopped_why", ""),
+        gate=facts.gate,
+        gate_reason=facts.gate_reason,
+        questions=facts.questions,
+        gate_counted=facts.gate_counted,
+        stopping=facts.stopping,
         changed=record.get("changed", ""),
         worst=[problem.headline for problem in published.summary.worst],
         recommendation=published.summary.recommendation,
         problems=record["problems"],
-        problems_by_fault=record["problems_by_fault"],
-        scored=found.counts["scored"],
-        unscored=found.counts["unscored"],
-        not_applicable=found.counts["not_applicable"],
+        problems_by_fault=facts.problems_by_fault,
+        scored=facts.scored,
+        unscored=facts.unscored,
+        not_applicable=facts.not_applicable,
         reused=planned.reused,
         computed=planned.to_compute,
         time=time,
         embedder=record["embedder"],
-        judge_calls=found.judged["answered"],
-        judge_cost_usd=found.judged["cost_usd"],
-        judge_unknown_price=found.judged["unknown_price"],
-        judge_made_again=found.judged["made_again"],
+        judge_calls=facts.judge_calls,
+        judge_cost_usd=facts.judge_cost_usd,
+        judge_unknown_price=facts.judge_unknown_price,
+        judge_made_again=facts.judge_made_again,
     )
     steps.conclude(store, run, result)
     return result
 
 
-class _Found(NamedTuple):
-    """The outcome of a run's scores: the gate's decision, the scores by status, and the judge calls."""
-
-    decision: Decision
-    counts: Mapping[str, int]
-    judged: Mapping[str, Any]
-
-
-def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline: Timeline) -> _Found:
-    """Aggregate the scores, and find what they say."""
+def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline: Timeline) -> None:
+    """Aggregate the scores, and find and record what they say."""
 
     def step(name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with timeline.step(name):
@@ -358,7 +350,6 @@ def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline
     decision = step("gate", pipeline.decide_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
     if stopped := WaveOutcome.of(run.read()):
         run.update({"stopped_why": in_words(stopped, decision.gate)}, tell=False)
-    counts = pipeline.count_scores(store, run)
-    judged = pipeline.count_judge_calls(store, run)
+    pipeline.count_scores(store, run)
+    pipeline.count_judge_calls(store, run)
     run.update({"problems": problems}, tell=False)
-    return _Found(decision, counts, judged)

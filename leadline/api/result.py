@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from leadline.tasks.analyse.answers import Answer
     from leadline.tasks.compare import Comparison
+    from leadline.tasks.runs.answers import Answer
 
 
 class Result:

@@ -19,9 +19,10 @@ from leadline.flows.command.session import Session, say, server_option, session_
 from leadline.flows.evaluate.command_run import evaluated
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.option_group import OptionGroup
-from leadline.tasks.analyse.answers import says_all
 from leadline.tasks.ground.timeline import Timeline, timed_by
 from leadline.tasks.ground.trace_events import MOST_CALLS, noting_imports, write_trace
+from leadline.tasks.runs.run_sentences import cost_line, gate_line, gate_reason, scores_line, work_line
+from leadline.tasks.runs.tally import tally_in_words
 
 if TYPE_CHECKING:
     from leadline.flows.evaluate.config import EvaluateResult
@@ -92,8 +93,8 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
     if config.fail_on.value == "never" or result.gate == "pass":
         return 0
     verdict = "failed" if result.gate == "fail" else "could not be decided"
-    told = says_all(result.questions) and not as_json
-    say(f"The gate {verdict}{'.' if told else f': {clean(result.gate_reason)}'}", always=True)
+    reason = result.gate_reason if as_json else gate_reason(result)
+    say(f"The gate {verdict}{f': {clean(reason)}' if reason else '.'}", always=True)
     return GATE_FAILED
 
 
@@ -164,17 +165,13 @@ def _print_left_out(left_out: Mapping[str, str]) -> None:
 def _print_result(result: EvaluateResult) -> None:
     report = result.report.absolute()
     lines = (
-        ("Gate", result.gate_in_words + ("" if says_all(result.questions) else f": {clean(result.gate_reason)}")),
+        ("Gate", clean(gate_line(result))),
         *((f"  {answer.question}", clean(answer.line)) for answer in result.questions),
         *((("Judging", clean(result.stopping)),) if result.stopping else ()),
-        (
-            "Scores",
-            f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable"
-            + (" or not needed" if result.stopping else ""),
-        ),
-        ("Rows", f"{count(result.reused, 'row score')} reused, {result.computed:,} computed"),
-        *((("Judge", _judged(result)),) if result.judge_calls or result.judge_made_again else ()),
-        ("Problems", result.problems_in_words),
+        ("Scores", scores_line(result)),
+        ("Rows", work_line(result)),
+        *((("Judge", cost_line(result)),) if result.judge_calls or result.judge_made_again else ()),
+        ("Problems", tally_in_words(result.problems_by_fault)),
         *(("" if place else "Worst", clean(text)) for place, text in enumerate(result.worst)),
         *((("Choose", clean(result.recommendation)),) if result.recommendation else ()),
         *((("Changed", clean(result.changed)),) if result.changed else ()),
@@ -197,16 +194,6 @@ def _leaves_rows_out(result: EvaluateResult) -> bool:
 def _left_out(result: EvaluateResult) -> str:
     command = f"leadline store export {result.run} --as sonar|csv"
     return f"every score is in scores.parquet; per evaluator, and as CSV: {command}"
-
-
-def _judged(result: EvaluateResult) -> str:
-    """Say what the judge cost; an unknown cost is reported as unknown, not as zero."""
-    calls, unknown = result.judge_calls, result.judge_unknown_price
-    price = "price unknown" if unknown == calls else f"${result.judge_cost_usd:.4f}"
-    if 0 < unknown < calls:
-        price += f" and {count(unknown, 'call')} of unknown price"
-    again = f"; {result.judge_made_again:,} made again, lost with an earlier run" if result.judge_made_again else ""
-    return f"{count(calls, 'call')}, {price}{again}"
 
 
 def _print_json(result: EvaluateResult) -> None:

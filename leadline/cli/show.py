@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,9 +13,7 @@ from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, session_options
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Line = TypeVar("Line", bound="DataclassInstance")
+    from leadline.tasks.runs.run_facts import RunFacts
 
 SHOWN: Final = 20
 """Problems and insights of a kind that the overview prints; --json and the report have all."""
@@ -52,11 +49,11 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
-    from leadline.tasks.analyse.answers import answers_of, says_all
-    from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
-    from leadline.tasks.ground.timeline import RunTime
+    from leadline.tasks.runs.run_facts import RunFacts
+    from leadline.tasks.runs.run_sentences import gate_line, scores_line, work_line
+    from leadline.tasks.runs.tally import tally, tally_in_words
 
-    counted, answers = what_counts(found["record"]), answers_of(found["record"])
+    run = RunFacts(found["run"], found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
     facts = (
         ("Run", f"{found['run']}  {clean(found['name'])}"),
@@ -65,22 +62,13 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
             "Dataset",
             f"{clean(found['dataset_source'])}: {_counted(found['rows'], 'row')}, {_counted(found['cases'], 'case')}",
         ),
-        (
-            "Gate",
-            (found["gate"] or "undecided")
-            + (f" ({counted})" if counted else "")
-            + ("" if says_all(answers) else f": {clean(found['gate_reason'])}"),
-        ),
-        *((f"  {answer.question}", clean(answer.line)) for answer in answers),
-        *((("Judging", clean(why)),) if (why := str(found["record"].get("stopped_why") or "")) else ()),
+        ("Gate", clean(gate_line(run))),
+        *((f"  {answer.question}", clean(answer.line)) for answer in run.questions),
+        *((("Judging", clean(run.stopping)),) if run.stopping else ()),
         ("Problems", tally_in_words(problems)),
-        (
-            "Scores",
-            f"{number(found['scored'])} scored, {number(found['unscored'])} unscored, "
-            f"{number(found['not_applicable'])} not applicable; "
-            f"{_counted(found['reused'], 'row score')} reused, {number(found['computed'])} computed",
-        ),
-        *((("Time", time.in_words()),) if (time := RunTime.from_record(found["record"])) else ()),
+        ("Scores", scores_line(run)),
+        ("Rows", work_line(run)),
+        *((("Time", run.time.in_words()),) if run.time else ()),
         ("Report", found["report"] or "-"),
     )
     for label, text in facts:
@@ -96,7 +84,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     _print_labels(found["corrections"], found["certificates"], all_metrics=all_metrics)
     _print_flips(found["flip_rates"], found["flip_causes"], all_metrics=all_metrics)
     _print_trials(found["trial_spread"], all_metrics=all_metrics)
-    _print_calls(found["record"])
+    _print_calls(run)
     columns = ("severity", "type", "evaluator", "model", "description", "actions")
     for whose, instrument in (("models", False), ("the instrument or the data", True)):
         lines = [problem for problem in found["problems"] if problem["instrument"] == instrument]
@@ -129,6 +117,7 @@ def _print_labels(
     corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
+    from leadline.tasks.db.columns import line_of
     from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
 
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
@@ -139,33 +128,30 @@ def _print_labels(
         click.echo(f"  {clean(name)}")
         for own in corrections:
             if f"{own['evaluator']}.{own['metric']}" == name:
-                click.echo(f"    {clean(own['model'])}: {CorrectionLine.of(own).words}")
-        click.echo(f"    certificate: {CertificateLine.of(line).words}")
+                click.echo(f"    {clean(own['model'])}: {line_of(CorrectionLine, own).words}")
+        click.echo(f"    certificate: {line_of(CertificateLine, line).words}")
 
 
 def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
     """Print what is known of flips under perturbation where a judge may make them itself."""
+    from leadline.tasks.db.columns import line_of
+    from leadline.tasks.db.run_tables import FlipCause
     from leadline.tasks.publish.flip_words import flip_sentences
-    from leadline.tasks.publish.views import FlipCause, FlipRate
+    from leadline.tasks.publish.views import FlipRateLine
 
     known = {(line["metric_id"], line["model_id"]): line for line in causes if not line["perturbation"]}
     told = []
     for line in rates:
-        rate = _as(FlipRate, line)
+        rate = line_of(FlipRateLine, line)
         if rate.word and not rate.perturbation and (all_metrics or line["is_primary"]):
             found = known.get((rate.metric_id, rate.model_id))
-            told.append((line, flip_sentences(rate, _as(FlipCause, found) if found else None)))
+            told.append((line, flip_sentences(rate, line_of(FlipCause, found) if found else None)))
     if told:
         click.echo("\nFlips under perturbation")
     for line, sentences in told:
         click.echo(
             f"  {clean(line['evaluator'])}.{clean(line['metric'])}, {clean(line['model'])}: {' '.join(sentences)}"
         )
-
-
-def _as(kind: type[Line], line: Mapping[str, Any]) -> Line:
-    """Return a table's line as what has its columns; an older run may lack some."""
-    return kind(**{field.name: line[field.name] for field in fields(kind) if field.name in line})
 
 
 def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
@@ -190,14 +176,14 @@ def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> N
     )  # fmt: skip
 
 
-def _print_calls(record: Mapping[str, Any]) -> None:
+def _print_calls(run: RunFacts) -> None:
     """Print what the run's judge calls came to."""
-    from leadline.tasks.publish.spending import made_again, spending
+    from leadline.tasks.publish.spending import spending
 
-    lines = spending(record)
+    lines = spending(run.record)
     if not lines:
         return
-    again = made_again(record)
+    again = run.judge_made_again
     click.echo("\nJudge calls" + (f" ({again:,} made again, lost with an earlier process)" if again else ""))
     counts = ("calls", "answered", "failed", "lost", "retries", "tokens in", "tokens out", "cost")
     print_table(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.ground.text import count, one_line
 from leadline.tasks.ledger.location import read_ledger
-from leadline.tasks.publish.spending import price
+from leadline.tasks.runs.run_sentences import calls_line
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -27,16 +27,12 @@ def print_summary(terminal: pytest.TerminalReporter, told: Sequence[Mapping[str,
         terminal.write_line(f"run {run['run']}: {run['gate'].upper()}. {one_line(run['reason'])}".rstrip())
         for line in run["questions"]:
             terminal.write_line(f"  {one_line(line)}")
-        terminal.write_line(f"  {count(run['computed'], 'score')} computed, {run['reused']:,} reused; {_calls(run)}")
+        terminal.write_line(f"  {run['work']}")
         if run["note"]:
             terminal.write_line(f"  {one_line(run['note'])}")
         terminal.write_line(f"  report: {run['report']}")
     for store, session in sorted({(each["store"], each["session"]) for each in told if "checks" in each}):
         checks = sum(each["checks"] for each in told if each.get("store") == store and "checks" in each)
         total = read_ledger(Store.open(store)).total(session)
-        calls = {"calls": total.answered, "price": price(total.cost_usd, total.answered, total.unknown_price)}
-        terminal.write_line(f"{count(checks, 'answer')} checked; {_calls(calls)}")
-
-
-def _calls(told: Mapping[str, Any]) -> str:
-    return f"{count(told['calls'], 'judge call')}, {told['price']}" if told["calls"] else "no judge calls"
+        calls = calls_line(total.answered, total.cost_usd, total.unknown_price)
+        terminal.write_line(f"{count(checks, 'answer')} checked; {calls}")

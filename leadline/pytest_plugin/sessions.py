@@ -15,9 +15,8 @@ from leadline.pytest_plugin.outcomes import Outcome, RunOutcomes
 from leadline.pytest_plugin.session_settings import SessionSettings, session_settings
 from leadline.pytest_plugin.shared_run import EvaluationFailed, evaluate_once
 from leadline.pytest_plugin.suite import Suite, SuiteCheck, collect_suite, located
-from leadline.tasks.analyse.answers import says_all
-from leadline.tasks.publish.spending import price
 from leadline.tasks.runs.baseline import NONE
+from leadline.tasks.runs.run_sentences import cost_line, gate_reason, work_line
 from leadline.tasks.store.store import Store
 
 
@@ -104,13 +103,10 @@ class PluginSession:
         self._told[outcome.run] = {
             "run": outcome.run,
             "gate": outcome.gate,
-            "reason": "" if says_all(outcome.questions) else outcome.gate_reason,
+            "reason": gate_reason(outcome),
             "questions": [f"{answer.words} {answer.line}" for answer in outcome.questions],
             "report": run_link(opened, opened.run(outcome.run), outcome.report),
-            "reused": outcome.reused,
-            "computed": outcome.computed,
-            "calls": outcome.judge_calls,
-            "price": price(outcome.judge_cost_usd, outcome.judge_calls, outcome.judge_unknown_price),
+            "work": f"{work_line(outcome)}; {cost_line(outcome)}",
             "note": note,
         }
 

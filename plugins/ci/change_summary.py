@@ -11,6 +11,7 @@ from leadline.plugins.ci.check_outcome import CheckOutcome, Verdict
 from leadline.plugins.ci.inert_markdown import block, code, sentence
 from leadline.tasks.ground.numbers import duration, figure, movement
 from leadline.tasks.ground.templating import render
+from leadline.tasks.runs.run_sentences import cost_line, work_line
 
 LARGEST: Final = 65_536
 """Bytes of a summary: GitHub's limit of a comment, there of characters; GitLab takes more."""
@@ -82,6 +83,8 @@ def summarise(
             count=count,
             nouns=nouns,
             duration=duration,
+            cost_line=cost_line,
+            work_line=work_line,
         ).strip()
         if len(text.encode()) <= largest:
             return f"{text}\n"

@@ -10,7 +10,7 @@ from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import FailOn
 from leadline.plugins.ci.change_facts import ChangeFacts
 from leadline.plugins.ci.config import CheckConfig
-from leadline.tasks.analyse.findings.tally import failing_severities
+from leadline.tasks.runs.tally import failing_severities
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive", "error"]
 

@@ -79,7 +79,7 @@ class DatabricksTables(Exporter):
         judges = judges_of(results.connection)
         if not judges:
             raise UsageError(
-                f"Run {results.facts.run_id} asked none of Databricks' judges.",
+                f"Run {results.facts.run} asked none of Databricks' judges.",
                 hint="Score with: --suite databricks",
                 code=ErrorCode.STORE_NO_RESULTS,
             )

@@ -16,6 +16,7 @@ from leadline.plugins.sonar import tree_layout
 from leadline.plugins.sonar.eval_results import KIND, fits_texts, write_eval_results
 from leadline.plugins.sonar.leaderboards import hardest_cases, kind, write_leaderboards
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
+from leadline.tasks.db.run_tables import Insight, Problem
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.descriptions import descriptor, finding
@@ -23,7 +24,7 @@ from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.standings import standings
-from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
+from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -145,7 +146,7 @@ def _write_archive(folder: Path) -> None:
                         target.write(block)
 
 
-def _concerns(item: PublishedFinding, evaluator: EvaluatorView) -> bool:
+def _concerns(item: Problem | Insight, evaluator: EvaluatorView) -> bool:
     """Return whether a finding is this evaluator's, alone or with others (then ``attrs`` names them)."""
     shared = item.attrs.get("evaluator_ids")
     return item.evaluator_id == evaluator.id or (isinstance(shared, list) and evaluator.key in shared)
@@ -158,7 +159,7 @@ def _result(facts: Facts, evaluator: EvaluatorView, folder: Path, problems: int,
         place = meta.with_suffix("")
         entry["formats"][place.name] = [path.relative_to(folder).as_posix() for path in sorted(place.iterdir())]
     return {
-        "run": facts.run_id,
+        "run": facts.run,
         "status": "failed" if evaluator.error else "finished",
         "error": evaluator.error,
         "evaluator": descriptor(evaluator),

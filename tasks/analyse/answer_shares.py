@@ -19,7 +19,7 @@ import numpy as np
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import provide_tables, records, replace_lines
+from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.statistics.correction import ErrorRates, rogan_gladen
@@ -138,7 +138,6 @@ def measure_shares(connection: DuckDBPyConnection, policy: Policy) -> int:
     columns = connection.execute(sql("verdict/asked_rows"), asked).fetchnumpy()
     rules = {line["metric_id"]: line for line in records(connection, sql("verdict/deciding"))}
     families = _families(connection)
-    provide_tables(connection, "question_labels")
     labelled = {
         (line["question"], line["row_id"]): line["good"]
         for line in records(connection, "SELECT * FROM question_labels")

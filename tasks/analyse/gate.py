@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from leadline.evaluators.ground.text import count
-from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.doubts import doubts
-from leadline.tasks.analyse.findings.tally import failing_severities
 from leadline.tasks.analyse.verdict import VerdictRequest, answer_questions
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy
+from leadline.tasks.runs.answers import Answer
+from leadline.tasks.runs.tally import failing_severities
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

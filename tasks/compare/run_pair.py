@@ -27,13 +27,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SIDES: Final = ("baseline", "candidate")
-RUN_TABLES: Final = ("evaluators", "metrics", "rules", "scores", "evidence", "aggregates", "slice_rows")
-_NEWER_TABLES: Final = {
-    "repeats": "0::USMALLINT AS metric_id, 0::UINTEGER AS row_id, 0::UTINYINT AS trial, 0.0::DOUBLE AS value",
-    "judged_again": "0::USMALLINT AS evaluator_id, 0::UINTEGER AS original_row_id, 0::UINTEGER AS perturbed_row_id, "
-    "1.0::DOUBLE AS stands_for",
-}
-"""Tables that older runs lack, with the columns that are read of them."""
+RUN_TABLES: Final = (
+    "evaluators", "metrics", "rules", "scores", "repeats", "judged_again", "evidence", "aggregates", "slice_rows",
+)  # fmt: skip
 MOST_TEXT: Final = 4_000
 """Characters of a text that a report shows."""
 
@@ -133,11 +129,6 @@ def _create_views(connection: DuckDBPyConnection, store: Store, run: Run, side: 
     connection.execute(f"CREATE SCHEMA {side}")
     for table in RUN_TABLES:
         connection.execute(f"CREATE VIEW {side}.{table} AS FROM {catalog}.{table}")
-    for table, columns in _NEWER_TABLES.items():
-        tables = "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND table_name = ?"
-        ((known,),) = connection.execute(tables, [catalog, table]).fetchall()
-        source = f"FROM {catalog}.{table}" if known else f"SELECT {columns} WHERE false"
-        connection.execute(f"CREATE VIEW {side}.{table} AS {source}")
     for table in DATASET_TABLES:
         file: Path = store.dataset(dataset) / f"{table}.parquet"
         connection.execute(f"CREATE VIEW {side}.{table} AS FROM read_parquet({literal(file)})")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     Args:
         store: The store that contains the run and its dataset.
         run: The run; its record names the dataset.
-        create: Make the tables of ``run.sql``.
+        create: Make its tables.
         read_only: Open for reading.
 
     Raises:
@@ -148,7 +148,7 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
         _kept[run.database] = connect(run.database, threads=threads_for(record))
     try:
         if create:
-            connection.execute(f"BEGIN; {sql('run')}; COMMIT")
+            connection.execute(f"BEGIN; {run_definitions()} COMMIT")
         store.has_dataset(dataset)
         attach_dataset(connection, store.dataset(dataset))
         yield connection

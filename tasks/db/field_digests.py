@@ -28,14 +28,14 @@ def digests_of(fields: Iterable[RowField]) -> str:
     wanted = frozenset(fields)
     joined = ["digests"]
     if wanted & _MEASURED:
-        joined.append(f"JOIN ({sql('rows/measured_digests')}) AS measured USING (row_id)")
+        joined.append(f"JOIN ({sql('field_digests/measured_digests')}) AS measured USING (row_id)")
     if RowField.ORIGINAL_ANSWER in wanted:
         joined.append(f"LEFT JOIN ({original_digests()}) AS copies USING (row_id)")
     if RowField.RIVAL_ANSWERS in wanted:
-        joined.append(f"LEFT JOIN ({sql('rows/rival_digests')}) AS rivals USING (row_id)")
+        joined.append(f"LEFT JOIN ({sql('field_digests/rival_digests')}) AS rivals USING (row_id)")
     return " ".join(joined)
 
 
 def original_digests() -> str:
     """Return the query of the digest of the original's answer, by ``row_id`` of the copy."""
-    return sql("rows/original_digests").format(originals=sql("rows/originals"))
+    return sql("field_digests/original_digests").format(originals=sql("field_digests/originals"))

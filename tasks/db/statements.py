@@ -1,19 +1,20 @@
-"""The SQL statements in ``tasks/db/sql``: a file per topic, cut into statements at lines ``-- statement: <name>``."""
+"""The SQL statements: files beside the modules that run them, cut into statements at lines ``-- statement: <name>``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 _STATEMENT: Final = re.compile(r"^-- statement: (\w+)\n", re.MULTILINE)
+_ROOMS: Final = ("tasks", "flows", "plugins")
 
 
 @cache
 def sql(name: str) -> str:
-    """Return SQL: ``"publish/models"`` is a statement of ``publish.sql``, ``"run"`` is all of ``run.sql``."""
+    """Return SQL: ``"publish/models"`` is a statement of ``publish.sql``, ``"dataset"`` is all of ``dataset.sql``."""
     topic, _, statement = name.partition("/")
     return _statements(topic)[statement] if statement else _read(topic)
 
@@ -25,4 +26,11 @@ def _statements(topic: str) -> Mapping[str, str]:
 
 
 def _read(topic: str) -> str:
-    return (files("leadline.tasks.db") / "sql" / f"{topic}.sql").read_text(encoding="utf-8")
+    found = (files_of(room) for room in _ROOMS)
+    return next(files[topic] for files in found if topic in files).read_text(encoding="utf-8")
+
+
+@cache
+def files_of(room: str) -> Mapping[str, Path]:
+    """Return the files of SQL of a room by their topics; no two rooms or folders have one of the same."""
+    return {path.stem: path for path in (Path(__file__).parents[2] / room).rglob("*.sql")}

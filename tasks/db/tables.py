@@ -19,7 +19,7 @@ def show_row_scores(connection: DuckDBPyConnection) -> None:
     """
     (trials,) = connection.execute("SELECT coalesce(max(trial), 0) FROM scores").fetchall()[0]
     if trials:
-        connection.execute(sql("aggregate/row_means"))
+        connection.execute(sql("row_scores/row_means"))
     source = "row_means" if trials else "scores"
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW row_scores AS SELECT metric_id, row_id, status, reason, value FROM {source}"
@@ -29,7 +29,7 @@ def show_row_scores(connection: DuckDBPyConnection) -> None:
 def show_targets(connection: DuckDBPyConnection) -> None:
     """Create ``row_scores`` and the table ``targets``: how each metric's values compare with its threshold."""
     show_row_scores(connection)
-    connection.execute(sql("aggregate/targets"))
+    connection.execute(sql("row_scores/targets"))
 
 
 def records(connection: DuckDBPyConnection, statement: str, params: object = None) -> list[dict[str, Any]]:
@@ -61,26 +61,6 @@ def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Ma
         connection.execute("ROLLBACK")
         raise
     return len(found)
-
-
-def provide_tables(connection: DuckDBPyConnection, *tables: str, lasting: bool = False) -> None:
-    """Show empty tables of ``run.sql`` that a run does not have, since an earlier version made it.
-
-    Args:
-        lasting: Add them to the run.
-    """
-    known = {line[0] for line in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    for table in tables:
-        if table not in known:
-            connection.execute(_definition(table, "" if lasting else "TEMP "))
-
-
-def _definition(table: str, kind: str) -> str:
-    """Return the statement of ``run.sql`` that makes a table, for a table of another kind."""
-    start = f"CREATE TABLE {table} ("
-    text = sql("run")
-    begin = text.index(start)
-    return f"CREATE {kind}TABLE {table} (" + text[begin + len(start) : text.index(");", begin) + 2]
 
 
 @contextmanager

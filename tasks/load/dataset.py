@@ -45,7 +45,7 @@ class LoadedDataset:
 
     Attributes:
         digest: What identifies its content.
-        path: Folder of its Parquet files, see ``tasks/db/sql/dataset.sql``.
+        path: Folder of its Parquet files, see ``tasks/db/dataset.sql``.
         format: The format that was recognised or asked for.
         container: The container that was recognised: json, jsonl, csv or parquet.
         rows: Number of answers.

@@ -10,21 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from leadline.evaluators.data.details import Details
 from leadline.tasks.analyse.changes import read_changes
+from leadline.tasks.db.columns import read_lines
+from leadline.tasks.db.run_tables import Aggregate, FlipCause, Insight, Problem, TrialSpread
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import provide_tables, records
 from leadline.tasks.judges.labels.correction_lines import read_certificates, read_corrections
-from leadline.tasks.publish.views import (
-    Aggregate,
-    EvaluatorView,
-    Facts,
-    FlipCause,
-    FlipRate,
-    MetricView,
-    ModelView,
-    PublishedFinding,
-    TrialSpread,
-    Unmeasured,
-)
+from leadline.tasks.publish.views import EvaluatorView, Facts, FlipRateLine, MetricView, ModelView, Unmeasured
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,25 +39,24 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
         connection: The run's database, with the dataset's views.
         record: Its record (``run.json``).
     """
-    provide_tables(connection, "flip_causes")
     connection.execute(sql("publish/run_models"))
     connection.execute(sql("publish/run_rows"))
-    problems = tuple(_finding(line) for line in _fetch(connection, "problems"))
-    insights = tuple(_finding(line) for line in _fetch(connection, "insights"))
+    problems = tuple(read_lines(connection, Problem, order="problem_id"))
+    insights = tuple(read_lines(connection, Insight, order="insight_id"))
     ((n_cases, n_rows, n_flips),) = connection.execute(sql("publish/sizes")).fetchall()
     counted = dict(connection.execute(sql("publish/counts")).fetchall())
     return Facts(
-        run_id=run_id,
+        run=run_id,
         record=record,
         models=_models(_fetch(connection, "models")),
         evaluators=_evaluators(connection, run_id),
         aggregates={
-            (line["metric_id"], line["model_id"]): Aggregate(**line | {"reasons": _object(line["reasons"])})
-            for line in _fetch(connection, "aggregates")
+            (line.metric_id, line.model_id): line
+            for line in read_lines(connection, Aggregate, order="metric_id, model_id")
         },
-        flip_rates=tuple(FlipRate(**line) for line in _fetch(connection, "flip_rates")),
-        flip_causes=tuple(FlipCause(**line) for line in _fetch(connection, "flip_causes")),
-        trial_spread=tuple(TrialSpread(**line) for line in _fetch(connection, "trial_spread")),
+        flip_rates=tuple(read_lines(connection, FlipRateLine, order="perturbation, metric_id, model_id")),
+        flip_causes=tuple(read_lines(connection, FlipCause, order="perturbation, metric_id, model_id")),
+        trial_spread=tuple(read_lines(connection, TrialSpread, order="metric_id, model_id")),
         problems=problems,
         insights=insights,
         unmeasured=tuple(Unmeasured(**line) for line in _fetch(connection, "unmeasured")),
@@ -96,9 +85,9 @@ def read_details(connection: DuckDBPyConnection, evaluator_id: int) -> dict[int,
 
 
 def _decided_by_people(connection: DuckDBPyConnection) -> frozenset[int]:
-    """Return the metrics that corrected values decide; none of a run that an earlier version made."""
-    rules = records(connection, "SELECT * FROM rules")
-    return frozenset(line["metric_id"] for line in rules if line.get("use") == "corrected")
+    """Return the metrics that corrected values decide."""
+    decided = connection.execute("SELECT metric_id FROM rules WHERE use = 'corrected'").fetchall()
+    return frozenset(metric_id for (metric_id,) in decided)
 
 
 def _fetch(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
@@ -130,11 +119,7 @@ def _evaluators(connection: DuckDBPyConnection, run_id: str) -> tuple[EvaluatorV
     )
 
 
-def _finding(line: dict[str, Any]) -> PublishedFinding:
-    return PublishedFinding(**line | {"attrs": _object(line["attrs"]), "row_ids": tuple(line["row_ids"] or ())})
-
-
-def _row_names(connection: DuckDBPyConnection, findings: Sequence[PublishedFinding]) -> dict[int, tuple[str, str]]:
+def _row_names(connection: DuckDBPyConnection, findings: Sequence[Problem | Insight]) -> dict[int, tuple[str, str]]:
     if not any(finding.row_ids for finding in findings):
         return {}
     return {row_id: (case, model) for row_id, case, model in connection.execute(sql("publish/finding_rows")).fetchall()}

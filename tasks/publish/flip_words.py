@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from leadline.evaluators.ground.text import count, percent, signed_percent
 from leadline.tasks.analyse.findings.flip_noise import CHANGED, HOW_TO_MEASURE, UNMEASURED
-from leadline.tasks.publish.views import FlipCause, FlipRate
+from leadline.tasks.db.run_tables import FlipCause
+from leadline.tasks.publish.views import FlipRateLine
 
 _BEYOND = {CHANGED: "more than the judge's noise", UNMEASURED: f"{HOW_TO_MEASURE} does that"}
 
 
-def flip_sentences(rate: FlipRate, cause: FlipCause | None = None) -> Iterator[str]:
+def flip_sentences(rate: FlipRateLine, cause: FlipCause | None = None) -> Iterator[str]:
     """Yield the sentences about a flip rate: the numbers, and for a metric that asks a judge what they say.
 
     Args:

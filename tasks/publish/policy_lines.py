@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground.text import count
+from leadline.tasks.db.run_tables import Aggregate
 from leadline.tasks.ground.numbers import bound, figure, percent
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

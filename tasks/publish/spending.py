@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.evaluators.ground.text import count
-from leadline.tasks.ground.numbers import ABSENT, money
+from leadline.tasks.runs.run_sentences import price
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +41,6 @@ def spending(record: Mapping[str, Any]) -> list[Spending]:
     counted = record.get("judge_calls") or {}
     parts = counted.get("by_evaluator") or []
     return [_line(part) for part in (*parts, counted)] if parts else []
-
-
-def made_again(record: Mapping[str, Any]) -> int:
-    """Return how many calls a run made again, as an earlier process was killed before their replies came."""
-    return int((record.get("judge_calls") or {}).get("made_again") or 0)
-
-
-def price(cost_usd: float, answered: int, unknown: int) -> str:
-    """Return the cost of calls, where the price of some or all of them may be unknown.
-
-    Args:
-        cost_usd: The sum of the known prices.
-        answered: Calls with a reply.
-        unknown: Those of them without a known price.
-    """
-    if not answered:
-        return ABSENT
-    if unknown >= answered:
-        return "unknown"
-    return money(cost_usd) + (f" and {count(unknown, 'call')} of unknown price" if unknown else "")
 
 
 def _line(part: Mapping[str, Any]) -> Spending:

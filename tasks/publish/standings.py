@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
+from leadline.tasks.db.run_tables import Aggregate
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.text import count, listing, nouns, percent
-from leadline.tasks.analyse.answers import Answer, answers_of, says_all
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
+from leadline.tasks.db.run_tables import Problem
 from leadline.tasks.db.statements import sql
 from leadline.tasks.policy.asked_questions import Question
-from leadline.tasks.publish.views import Facts, PublishedFinding
+from leadline.tasks.publish.views import Facts
+from leadline.tasks.runs.answers import Answer
+from leadline.tasks.runs.run_sentences import coverage_line, gate_reason
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -137,11 +139,10 @@ def summarize(connection: DuckDBPyConnection, facts: Facts) -> Summary:
     """
     changed = facts.changes.models if facts.changes else ()
     recommended = next((item.description for item in facts.insights if item.type == RECOMMENDATION), "")
-    questions = answers_of(facts.record)
     return Summary(
         verdict=_verdict(facts),
-        questions=questions,
-        why="" if says_all(questions) else _shortened(facts.gate_reason, 2 * MOST_TEXT),
+        questions=facts.questions,
+        why=_shortened(gate_reason(facts), 2 * MOST_TEXT),
         policy=_policy(facts),
         sure=(*_sure(facts), *_warnings(facts)),
         changes=_shortened(_sentence(facts.changes.summary), 2 * MOST_TEXT) if facts.changes else "",
@@ -174,14 +175,11 @@ def _policy(facts: Facts) -> str:
 
 def _sure(facts: Facts) -> Iterator[str]:
     if facts.coverage is None:
-        yield "Nothing was measured."
+        yield coverage_line(facts)
         return
-    if stopped := facts.record.get("stopped_why"):
-        yield str(stopped)
-    lost = facts.counts["unscored"]
-    yield f"{percent(facts.coverage)} of the applicable scores were measured" + (
-        f", {lost:,} could not be." if lost else "."
-    )
+    if facts.stopping:
+        yield facts.stopping
+    yield coverage_line(facts)
     asked = [(metric, item) for (id_, _), item in facts.aggregates.items() if (metric := facts.metric(id_))]
     by_judge = [(metric, item) for metric, item in asked if metric.id not in facts.decided_by_people]
     should = [item for metric, item in by_judge if metric.primary and metric.role == "should" and item.verdict]
@@ -267,9 +265,7 @@ def _worst(connection: DuckDBPyConnection, facts: Facts) -> tuple[WorstProblem, 
     )
 
 
-def _examples(
-    connection: DuckDBPyConnection, facts: Facts, problems: Sequence[PublishedFinding]
-) -> dict[int, SummaryExample]:
+def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[Problem]) -> dict[int, SummaryExample]:
     """Return the example of each problem that names rows, by the problem's position."""
     wanted = [(position, p, p.row_ids[0]) for position, p in enumerate(problems) if p.row_ids]
     row_ids = [row_id for _, _, row_id in wanted]

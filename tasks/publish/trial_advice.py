@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from leadline.evaluators.ground.text import count, nouns
+from leadline.tasks.db.run_tables import Aggregate
 from leadline.tasks.ground.numbers import money
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView
 from leadline.tasks.statistics.intervals import Z
 from leadline.tasks.statistics.judge_noise import Components
 

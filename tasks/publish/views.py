@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from leadline.evaluators.data.row import Json
 from leadline.tasks.analyse.changes import Changes
-from leadline.tasks.analyse.findings.finding import Fault
 from leadline.tasks.analyse.findings.flip_noise import noise_in_a_word
-from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
-from leadline.tasks.ground.timeline import RunTime
+from leadline.tasks.db.run_tables import Aggregate, FlipCause, FlipRate, Insight, Problem, TrialSpread
 from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
-
-Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
+from leadline.tasks.runs.run_facts import RunFacts
+from leadline.tasks.runs.tally import Tally, tally, tally_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,131 +110,13 @@ class EvaluatorView:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
-    """One line of the table ``aggregates``."""
-
-    metric_id: int
-    model_id: int
-    n_rows: int
-    n_scored: int
-    n_unscored: int
-    n_not_applicable: int
-    reasons: Mapping[str, int]
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    ci_method: str | None
-    std: float | None
-    minimum: float | None
-    maximum: float | None
-    if_worst: float | None
-    if_best: float | None
-    threshold: float | None
-    n_pass: int | None
-    pass_share: float | None
-    pass_low: float | None
-    pass_high: float | None
-    verdict: Verdict | None
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of the applicable rows that were scored, ``None`` when no row is applicable."""
-        applicable = self.n_scored + self.n_unscored
-        return self.n_scored / applicable if applicable else None
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedFinding:
-    """A problem or, without a severity, an insight."""
-
-    id: int
-    severity: str
-    type: str
-    question: str
-    kind: str
-    fault: Fault
-    harm: float
-    evaluator_id: int | None
-    metric_id: int | None
-    model_id: int | None
-    description: str
-    actions: str
-    attrs: Mapping[str, Json]
-    row_ids: tuple[int, ...]
-
-    @property
-    def instrument(self) -> bool:
-        """True if the instrument or the data is at fault, not a model."""
-        return self.fault != "model"
-
-
-@dataclass(frozen=True, slots=True)
-class FlipRate:
-    """The flips of a metric under one kind of perturbation; ``perturbation`` is ``""`` for all together."""
-
-    metric_id: int
-    model_id: int
-    perturbation: str
-    n_pairs: int
-    n_passed_to_failed: int
-    n_failed_to_passed: int
-    rate: float
-    ci_low: float
-    ci_high: float
-    n_pairs_repeated: int = 0
-    noise: float | None = None
-    net: float | None = None
-    net_low: float | None = None
-    net_high: float | None = None
-    net_method: str | None = None
-    n_same_answer: int = 0
-    n_flips_same_answer: int = 0
-    net_same_answer: float | None = None
-    net_same_low: float | None = None
-    net_same_high: float | None = None
+class FlipRateLine(FlipRate):
+    """A flip rate, with a word on the judge's noise in it."""
 
     @property
     def word(self) -> str:
-        """The word for what is known of the judge's noise in it; ``""`` where there can be none, and in older runs."""
+        """The word for what is known of the judge's noise; ``""`` where there can be none."""
         return noise_in_a_word(self.net_method, self.net_low)
-
-
-@dataclass(frozen=True, slots=True)
-class FlipCause:
-    """One line of the table ``flip_causes``: whose the net flips are."""
-
-    metric_id: int
-    model_id: int
-    perturbation: str
-    n_pairs: int
-    answer: float
-    answer_low: float
-    answer_high: float
-    judge: float
-    judge_low: float
-    judge_high: float
-    method: str
-
-
-@dataclass(frozen=True, slots=True)
-class TrialSpread:
-    """One line of the table ``trial_spread``: how much the trials of a row differ."""
-
-    metric_id: int
-    model_id: int
-    n_trials: int
-    n_rows: int
-    n_differ: int
-    differ_share: float
-    n_cross: int | None
-    cross_share: float | None
-    within_std: float | None
-    lowest_mean: float | None
-    highest_mean: float | None
-    means_std: float | None
-    between_std: float | None = None
-    reliability: float | None = None
-    rerun_std: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +130,10 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(RunFacts):
     """The content of a report, apart from single rows.
 
     Attributes:
-        record: The run's record, every key optional.
         models: Models of this run, by key.
         evaluators: Evaluators in the order they were asked for.
         aggregates: By (metric, model).
@@ -268,15 +146,13 @@ class Facts:
         n_flips: Number of flips; they may be too many for memory.
     """
 
-    run_id: str
-    record: Mapping[str, Any]
     models: tuple[ModelView, ...]
     evaluators: tuple[EvaluatorView, ...]
     aggregates: Mapping[tuple[int, int], Aggregate]
-    flip_rates: tuple[FlipRate, ...]
+    flip_rates: tuple[FlipRateLine, ...]
     trial_spread: tuple[TrialSpread, ...]
-    problems: tuple[PublishedFinding, ...]
-    insights: tuple[PublishedFinding, ...]
+    problems: tuple[Problem, ...]
+    insights: tuple[Insight, ...]
     unmeasured: tuple[Unmeasured, ...]
     rows: Mapping[int, tuple[str, str]]
     n_cases: int
@@ -299,36 +175,19 @@ class Facts:
         return next((c for c in self.flip_causes if (c.metric_id, c.model_id, c.perturbation) == place), None)
 
     @property
-    def title(self) -> str:
-        """Name of the run for people."""
-        return str(self.record.get("name") or self.record.get("dataset_name") or self.run_id)
+    def scored(self) -> int:
+        """Scores with a value."""
+        return self.counts["scored"]
 
     @property
-    def time(self) -> RunTime | None:
-        """The time of the run as far as it is on record: a page that the run itself writes knows nothing of its end."""
-        return RunTime.from_record(self.record)
+    def unscored(self) -> int:
+        """Scores that could not be measured."""
+        return self.counts["unscored"]
 
     @property
-    def gate(self) -> Verdict:
-        """The gate's verdict; inconclusive when the record has none."""
-        gate = self.record.get("gate")
-        return gate if gate in ("pass", "fail") else "inconclusive"
-
-    @property
-    def gate_reason(self) -> str:
-        """One sentence for the verdict."""
-        return str(self.record.get("gate_reason") or "No gate was evaluated for this run.")
-
-    @property
-    def gate_counted(self) -> str:
-        """The problems that the gate counted, in a few words, or ``""`` where that is not on record."""
-        return what_counts(self.record)
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of the applicable scores that were measured."""
-        applicable = self.counts["scored"] + self.counts["unscored"]
-        return self.counts["scored"] / applicable if applicable else None
+    def not_applicable(self) -> int:
+        """Scores whose row lacks an input."""
+        return self.counts["not_applicable"]
 
     def model(self, model_id: int | None) -> ModelView | None:
         """Return a model by id."""

@@ -1,18 +1,16 @@
-"""Finding runs in the store, their status and their summary."""
+"""Finding runs in the store, and their status."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.ground.processes import has_ended, process_of
-from leadline.tasks.ground.timeline import RunTime
-from leadline.tasks.runs.signs_of_life import LOST, is_lost
+from leadline.tasks.runs.signs_of_life import LOST
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
@@ -83,26 +81,3 @@ def status(record: Mapping[str, Any]) -> str:
         return "interrupted"
     process = process_of(record.get("process"))
     return LOST if stated == "running" and process and has_ended(process) else stated
-
-
-def summary(run: Run) -> dict[str, Any]:
-    """Return what is known of a run without opening its database; ``None`` where it is not known (yet)."""
-    record = run.read()
-    counts, problems = record.get("counts") or {}, record.get("problems") or {}
-    started = record.get("started")
-    return {
-        "run": run.id,
-        "name": record.get("name"),
-        "status": LOST if is_lost(run, record) else status(record),
-        "started": datetime.fromisoformat(started).astimezone(UTC).replace(tzinfo=None) if started else None,
-        "seconds": run_time.total if (run_time := RunTime.from_record(record)) else None,
-        **{
-            key: record.get(key)
-            for key in ("dataset", "dataset_name", "dataset_source", "rows", "cases", "gate", "gate_reason")
-        },
-        **{key: counts.get(key) for key in ("scored", "unscored", "not_applicable")},
-        **{key: record.get(key) for key in ("reused", "computed")},
-        **{key: problems.get(key) for key in ("high", "medium", "low")},
-        **{key: record.get(key) for key in ("report", "error")},
-        "record": record,
-    }

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.jsonio import dump_plain
+from leadline.tasks.db.columns import definition
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.db.statements import sql
-from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
@@ -192,7 +194,7 @@ def _tables_for(statement: str) -> set[str]:
 
 
 def _show_runs(connection: DuckDBPyConnection, summaries: Sequence[dict[str, Any]]) -> None:
-    connection.execute(sql("query/runs"))
+    connection.execute(definition(RunSummary))
     if summaries:
         lines = [known | {"record": dump_plain(known["record"]).decode()} for known in summaries]
         columns = [[line[name] for line in lines] for name in lines[0]]
@@ -203,7 +205,7 @@ def _show_run_tables(opened: Archive, store: Store, runs: Sequence[Run], needed:
     """Make the views ``stored.<table>`` over the needed tables of all runs; ``layout`` gives them their columns."""
     connection = opened.connection
     connection.execute("ATTACH ':memory:' AS layout; USE layout")
-    connection.execute(sql("run") + sql("dataset"))
+    connection.execute(run_definitions() + sql("dataset"))
     connection.execute("USE memory; CREATE SCHEMA stored; CREATE SCHEMA copied")
     for table in RUN_TABLES:
         connection.execute(

@@ -12,9 +12,7 @@ from typing import Any, Final
 import orjson
 
 from leadline.evaluators.ground.text import percent
-from leadline.tasks.ground.timeline import RunTime
-from leadline.tasks.runs.lookup import status
-from leadline.tasks.runs.signs_of_life import LOST, is_lost
+from leadline.tasks.runs.run_facts import RunFacts, status_of
 from leadline.tasks.store.store import Run, Store
 
 FRESH_S: Final = 2.0
@@ -190,26 +188,23 @@ class RunIndex:
 
 def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
     """Return a run in short."""
-    by_fault = record.get("problems_by_fault") or {}
-    counts = record.get("counts") or {}
-    scored, unscored = counts.get("scored") or 0, counts.get("unscored") or 0
-    run_time = RunTime.from_record(record)
+    facts = RunFacts(run.id, record)
     gate = str(record.get("gate") or "")
     return RunLine(
         id=run.id,
-        name=_short(record.get("name") or record.get("dataset_name") or run.id),
-        status=LOST if is_lost(run, record) else status(record),
+        name=_short(facts.title),
+        status=status_of(run, record),
         started=str(record.get("started") or ""),
-        seconds=run_time.total if run_time else None,
+        seconds=facts.time.total if facts.time else None,
         dataset=_short(record.get("dataset_name") or ""),
         rows=record.get("rows"),
         models=tuple(_short(model) for model in (record.get("models") or ())[:NAMES]),
         gate=gate if gate in VERDICTS else "",
         reason=_short(record.get("error") or record.get("gate_reason") or ""),
         changed=_short(record.get("changed") or ""),
-        problems={key: int(value) for key, value in (by_fault.get("model") or {}).items()},
-        instrument=sum((by_fault.get("instrument") or {}).values()),
-        coverage=scored / (scored + unscored) if scored + unscored else None,
+        problems={key: int(value) for key, value in (facts.problems_by_fault.get("model") or {}).items()},
+        instrument=sum((facts.problems_by_fault.get("instrument") or {}).values()),
+        coverage=facts.coverage,
         tags=tuple(_short(tag) for tag in sorted(record.get("tags") or ())),
         flow_run=_short(record.get("flow_run") or ""),
     )

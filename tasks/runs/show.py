@@ -9,8 +9,8 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import provide_tables, records
-from leadline.tasks.runs.lookup import summary
+from leadline.tasks.db.tables import records
+from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
@@ -24,7 +24,6 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
         StoreError: Another process writes the run just now.
     """
     with open_run(store, run, read_only=True) as connection:
-        provide_tables(connection, "corrections", "certificates", "flip_causes")
         names = (
             "board", "corrections", "certificates", "trial_spread", "flip_rates", "flip_causes", "problems", "insights",
         )  # fmt: skip

@@ -131,7 +131,7 @@ def _joins(fields: Collection[RowField], row_ids: str) -> str:
     """
     joins = []
     if RowField.ORIGINAL_ANSWER in fields:
-        joins.append(sql("rows/original").format(originals=sql("rows/originals")))
+        joins.append(sql("rows/original").format(originals=sql("field_digests/originals")))
     if RowField.RIVAL_ANSWERS in fields:
         joins.append(sql("rows/rivals").format(row_ids=row_ids))
     return "\n".join(joins)

@@ -8,10 +8,10 @@ from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.model_problems import threshold_problems
 from leadline.tasks.analyse.findings.rule_problems import failing_rows_problems, missed_threshold_problems
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.findings.tally import failing_severities
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import show_targets
 from leadline.tasks.policy.policy import Policy
+from leadline.tasks.runs.tally import failing_severities
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -68,7 +68,7 @@ DIGESTS: Final = "results.sha256"
 OWN: Final = ".own"
 """Marks the folder of a run, in the working copy where it is being made."""
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """Version of a run's record and database; raised with every change after which older runs cannot be read."""
 
 ENDED: Final = ("completed", "failed", "lost")

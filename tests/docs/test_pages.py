@@ -9,8 +9,10 @@ import pytest
 
 import leadline
 from docs.build import errors_page, llms_text, pages, perturbed_table, purpose_table, settings_page
+from docs.result_columns import published_table, report_lines
 from docs.rooms import room_tables
 from leadline.evaluators.core.suites import LOOK_ALIKES
+from leadline.tasks.publish.exports.published_tables import PUBLISHED
 
 ROOT = Path(__file__).parents[2]
 MODULES = {
@@ -62,6 +64,14 @@ def test_which_evaluator_has_the_suites_of_the_program_and_every_look_alike() ->
 def test_the_examples_of_perturbed_questions_are_current() -> None:
     assert room_tables() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "run: make docs"
     assert perturbed_table() in (ROOT / "docs" / "perturb.md").read_text(encoding="utf-8"), "run: make docs"
+
+
+def test_the_pages_on_results_and_on_python_have_every_column() -> None:
+    results, python = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("results.md", "python.md"))
+    assert [name for name in PUBLISHED if published_table(name) not in results] == [], "run: make docs"
+    assert report_lines() in results, "run: make docs"
+    frames = ("scores", "aggregates", "problems")
+    assert [name for name in frames if published_table(name, typed=True) not in python] == [], "run: make docs"
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)

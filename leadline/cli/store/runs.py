@@ -20,7 +20,7 @@ SEVERITIES: Final = ("high", "medium", "low")
 @click.pass_obj
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
-    from leadline.tasks.runs.lookup import summary
+    from leadline.tasks.runs.run_facts import summary
     from leadline.tasks.runs.signs_of_life import record_lost
 
     store = session.open_store()

@@ -12,10 +12,10 @@ from leadline.plugins.ci.change_facts import BrokenMetric, ChangedAnswer, FixedR
 from leadline.plugins.ci.change_summary import LARGEST, headline, summarise, worst
 from leadline.plugins.ci.check_outcome import CheckOutcome, Verdict
 from leadline.plugins.ci.tests.test_check_outcome import facts, result
-from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.changes import MetricChange
 from leadline.tasks.policy.asked_questions import Question
 from leadline.tasks.publish.spending import Spending
+from leadline.tasks.runs.answers import Answer
 
 LONG = "Ω`@x" * 500
 MOVED = MetricChange(
@@ -35,7 +35,8 @@ FOUND = facts(
     problems=(StandingProblem("high", "bot leaks", 2),),
     calls=(Spending("", 10, 9, 1, 0, 0, None, None, "$0.12 and 2 calls of unknown price"),),
 )
-FAILED = CheckOutcome("", "d.csv", "fail", "Because.", "Compared with run r0 of the branch main.", 1, result(), FOUND)
+JUDGED = result().model_copy(update={"judge_calls": 9, "judge_cost_usd": 0.12, "judge_unknown_price": 2})
+FAILED = CheckOutcome("", "d.csv", "fail", "Because.", "Compared with run r0 of the branch main.", 1, JUDGED, FOUND)
 
 
 def summary(*outcomes: CheckOutcome, link: str = "") -> str:
@@ -55,9 +56,7 @@ def test_it_says_all_that_a_reviewer_wants() -> None:
         "- ROUGE of `bot`: Too few cases (4; at least 73 needed).",
         "- Fluency could not score 2 (timeout)",
         "- high: bot leaks",
-        "9 judge calls, ",
-        "1 call failed",
-        "0 row scores were reused, 4 were computed, in 1.0 s",
+        "9 judge calls, $0.12 and 2 calls of unknown price, 1 call failed; 0 row scores reused, 4 computed, in 1.0 s.",
         "[Report](https://ui.example/runs/r/report.html), run `r`, tagged `branch.main`.",
         "All results are in the job's artifacts.",
     ):

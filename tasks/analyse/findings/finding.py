@@ -6,15 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data.row import Severity
+from leadline.tasks.db.run_tables import Fault
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-Fault: TypeAlias = Literal["model", "data", "instrument"]
-"""Who is at fault: a model under test, the dataset, or the instrument (judges, models of evaluators, the machine)."""
 
 RETRIEVAL: Final = "retrieval"
 """Type of what is found of retrieved contexts, and of evaluators' flags on them."""

@@ -20,8 +20,9 @@ from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.ground.files import digest, write_json
 
 if TYPE_CHECKING:
+    from leadline.tasks.db.run_tables import CertificateState
     from leadline.tasks.judges.labels.judged_rows import JudgedMetric
-    from leadline.tasks.judges.labels.label_report import LabelReport, State
+    from leadline.tasks.judges.labels.label_report import LabelReport
     from leadline.tasks.judges.labels.label_sets import LabelSet
 
 EARNED: Final = ("valid", "failed")
@@ -63,7 +64,7 @@ class Certificate:
     question: str
     config: str
     threshold: float | None
-    state: State
+    state: CertificateState
     run: str
     earned: str
     held_out: bool

@@ -1,25 +1,25 @@
-"""Lines of the tables ``corrections`` and ``certificates``, and what they say in words."""
+"""Lines of the tables ``corrections`` and ``certificates`` in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground.text import count
-from leadline.tasks.db.tables import provide_tables, records
+from leadline.tasks.db.columns import read_lines
+from leadline.tasks.db.run_tables import CertificateState, Certification, Correction
 from leadline.tasks.statistics.more_labels import in_words
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from leadline.tasks.judges.labels.certificates import Certificate
-    from leadline.tasks.judges.labels.label_report import State
 
 _DIGITS: Final = 6
 """Digits of a configuration's digest that a reader sees."""
 
-STATES: Final[Mapping[str, str]] = {
+STATES: Final[Mapping[CertificateState, str]] = {
     "none": "no labels",
     "few": "too few labels: 50 are wanted",
     "not drawn": "these rows were not drawn at random: they compare, and do not correct",
@@ -31,39 +31,8 @@ STATES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
-        """Return the line of a record, whose other columns are left out."""
-        return cls(**{field.name: record[field.name] for field in fields(cls) if field.name in record})
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectionLine(_Line):
-    """A line of the table ``corrections``: a judge's mean of one model's rows, and what people would say."""
-
-    metric_id: int
-    model_id: int
-    label_set: str
-    n_labels: int
-    n_people: int
-    n_groups: int
-    judged: int
-    is_share: bool
-    judge: float
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    method: str | None
-    weight: float | None
-    labels_value: float | None
-    labels_low: float | None
-    labels_high: float | None
-    bias: float | None
-    bias_low: float | None
-    bias_high: float | None
-    wanted: float | None
-    verdict: str | None
+class CorrectionLine(Correction):
+    """A judge's mean of one model's rows, and what people would say."""
 
     @property
     def borrowed(self) -> bool:
@@ -109,34 +78,8 @@ class CorrectionLine(_Line):
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateLine(_Line):
-    """A line of the table ``certificates``: how far people and a judge agree."""
-
-    metric_id: int
-    config: str
-    judge: str
-    label_set: str
-    state: State
-    borrowed: bool
-    held_out: bool
-    earned: str | None
-    earned_config: str | None
-    n_labels: int
-    n_people: int
-    labelled_from: str | None
-    labelled_to: str | None
-    accuracy: float | None
-    kappa: float | None
-    kappa_low: float | None
-    kappa_high: float | None
-    ac1: float | None
-    alpha: float | None
-    people_alpha: float | None
-    recall_fail: float | None
-    recall_pass: float | None
-    rank_correlation: float | None
-    to_judge: int
-    more_labels: int | None = None
+class CertificateLine(Certification):
+    """The agreement of people and a judge."""
 
     @property
     def agreement_in_words(self) -> str:
@@ -186,14 +129,11 @@ def agreement_in_words(found: CertificateLine | Certificate) -> str:
 
 
 def read_corrections(connection: DuckDBPyConnection) -> dict[tuple[int, int], CorrectionLine]:
-    """Return a run's corrections by metric and model; none of a run that an earlier version made."""
-    provide_tables(connection, "corrections")
-    lines = records(connection, "SELECT * FROM corrections ORDER BY metric_id, model_id")
-    return {(line["metric_id"], line["model_id"]): CorrectionLine.of(line) for line in lines}
+    """Return a run's corrections by metric and model."""
+    lines = read_lines(connection, CorrectionLine, order="metric_id, model_id")
+    return {(line.metric_id, line.model_id): line for line in lines}
 
 
 def read_certificates(connection: DuckDBPyConnection) -> dict[int, CertificateLine]:
-    """Return a run's certificates by metric; none of a run that an earlier version made."""
-    provide_tables(connection, "certificates")
-    lines = records(connection, "SELECT * FROM certificates ORDER BY metric_id")
-    return {line["metric_id"]: CertificateLine.of(line) for line in lines}
+    """Return a run's certificates by metric."""
+    return {line.metric_id: line for line in read_lines(connection, CertificateLine, order="metric_id")}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from leadline.tasks.db.run_tables import CertificateState
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.labels.drawing import strata_of
 from leadline.tasks.judges.labels.row_chances import holding_all, row_chances
@@ -57,10 +58,6 @@ LEAST_GROUPS: Final = 5
 LEAST_SHARED: Final = 10
 """Rows that two people or more labelled, below which nothing is told of how far people agree."""
 
-State: TypeAlias = Literal["none", "few", "not drawn", "open", "failed", "valid", "stale"]
-"""``none``, ``few``, ``not drawn``, ``open``, ``failed`` and ``valid`` are what labels of a run's rows lead to;
-``stale`` is a certificate of another configuration."""
-
 
 @dataclass(frozen=True, slots=True)
 class LabelledModel:
@@ -105,7 +102,7 @@ class LabelledModel:
     agreed: Agreement | None
     rank_correlation: float
     scale_kappa: float
-    state: State
+    state: CertificateState
     more_labels: int | None
     sense: float
     sense_low: float
@@ -383,10 +380,10 @@ class _Sense:
 
 def _state(
     labels: int, random: bool, sense: _Sense, corrected: Corrected | None, metric: JudgedMetric, ceiling: float
-) -> tuple[State, int | None]:
+) -> tuple[CertificateState, int | None]:
     """Return whether labels certify a judge, and about how many more would tell where they do not yet."""
 
-    def told(times: float) -> State:
+    def told(times: float) -> CertificateState:
         low, high = sense.interval(times)
         span = 1.0 if sense.agreed is not None else metric.high - metric.low
         width = (corrected.high - corrected.low) / math.sqrt(times) if corrected else math.inf

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import provide_tables, replace_lines
+from leadline.tasks.db.tables import replace_lines
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, rows_of
 from leadline.tasks.judges.labels.known_labels import KnownLabels
 from leadline.tasks.load.label import Label, consensus
@@ -61,7 +61,6 @@ def show_question_labels(
     Args:
         known: What people said, by question.
     """
-    provide_tables(connection, "question_labels", lasting=True)
     lines = []
     for question in CRITERIA.keys() & known.keys():
         said = known[question]

@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from leadline.tasks.db.run_tables import CertificateState
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.judges.labels.certificates import Certificate, certificate_for, certificate_of, keep_certificate
 from leadline.tasks.judges.labels.dataset_labels import open_dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics
 from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
-from leadline.tasks.judges.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, State, report_labels
+from leadline.tasks.judges.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, report_labels
 from leadline.tasks.judges.labels.question_labels import show_question_labels
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.correction import Corrected, ErrorRates, rogan_gladen
@@ -89,7 +90,7 @@ class LabelledMetric:
     known: KnownLabels
     report: LabelReport
     certificate: Certificate
-    state: State
+    state: CertificateState
     borrowed: bool
 
     def corrected(self, model: LabelledModel) -> Corrected | None:
@@ -139,8 +140,8 @@ def measure(
         return LabelledMetric(judged, known, report, fitted, fitted.state, borrowed=False)
     if known.certificates:
         return LabelledMetric(judged, known, report, known.certificates[-1], "stale", borrowed=True)
-    state: State = "stale" if _drawn_by_another(known, metric) and report.stale >= LEAST_LABELS else fitted.state
-    return LabelledMetric(judged, known, report, fitted, state, borrowed=False)
+    stale = _drawn_by_another(known, metric) and report.stale >= LEAST_LABELS
+    return LabelledMetric(judged, known, report, fitted, "stale" if stale else fitted.state, borrowed=False)
 
 
 def _drawn_by_another(known: KnownLabels, metric: JudgedMetric) -> bool:

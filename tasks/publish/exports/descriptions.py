@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, PublishedFinding, number
+from leadline.tasks.db.run_tables import Insight, Problem
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, number
 
 OPEN_END: Final = 1234567.0
 """The number that stands for an infinite end of a range in these descriptions, as in H2O Eval Studio's."""
@@ -44,7 +45,7 @@ def descriptor(evaluator: EvaluatorView) -> dict[str, Any]:
     }
 
 
-def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict[str, Any]:
+def finding(facts: Facts, item: Problem | Insight, explanation: str = "") -> dict[str, Any]:
     """Return a problem or an insight as the files of the tree have it.
 
     Args:
@@ -66,7 +67,7 @@ def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict
         "dataset_row_keys": [list(row) for row in rows],
         "test_case_keys": list(dict.fromkeys(case for case, _ in rows)),
     }
-    kind = "problem" if item.severity else "insight"
+    kind = "problem" if isinstance(item, Problem) else "insight"
     return {
         "description": item.description,
         "description_html": None,
@@ -78,16 +79,14 @@ def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict
         "explanation_name": None,
         "explanation_mime": None,
         "resources": [],
-        **_of_problem(item),
+        **(_of_problem(item) if isinstance(item, Problem) else {}),
         f"{kind}_type": item.type,
         f"{kind}_attrs": attrs,
     }
 
 
-def _of_problem(item: PublishedFinding) -> dict[str, Any]:
+def _of_problem(item: Problem) -> dict[str, Any]:
     """Return what only problems have."""
-    if not item.severity:
-        return {}
     return {
         "severity": item.severity.upper(),
         "kind": item.kind,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.tasks.db.columns import columns_of
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
-from leadline.tasks.runs.lookup import summary
+from leadline.tasks.publish.exports.published_tables import pandas_types, published_sql
 from leadline.tasks.runs.query import archive
+from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
@@ -18,49 +20,12 @@ TEXT: Final = "string"
 WHOLE: Final = "int64"
 NUMBER: Final = "float64"
 
-SCORES: Final[Mapping[str, str]] = {
-    "row_id": WHOLE,
-    **dict.fromkeys(("case", "model", "evaluator", "metric"), TEXT),
-    "trial": WHOLE,
-    **dict.fromkeys(("status", "reason"), TEXT),
-    "value": NUMBER,
-    "passes": "boolean",
-}
+SCORES: Final = pandas_types("scores")
 """Columns of the scores with their types in pandas; a text or a boolean may be missing."""
+AGGREGATES: Final = pandas_types("aggregates")
+PROBLEMS: Final = pandas_types("problems")
 
-AGGREGATES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("evaluator", "metric"), TEXT),
-    "primary": "bool",
-    "model": TEXT,
-    **dict.fromkeys(("n_rows", "n_scored", "n_unscored", "n_not_applicable"), WHOLE),
-    "reasons": TEXT,
-    **dict.fromkeys(("value", "ci_low", "ci_high"), NUMBER),
-    "ci_method": TEXT,
-    **dict.fromkeys(("std", "minimum", "maximum", "if_worst", "if_best", "threshold"), NUMBER),
-    "n_pass": "Int64",
-    **dict.fromkeys(("pass_share", "pass_low", "pass_high"), NUMBER),
-    "verdict": TEXT,
-}
-
-PROBLEMS: Final[Mapping[str, str]] = {
-    "problem_id": WHOLE,
-    **dict.fromkeys(("severity", "type", "kind", "fault"), TEXT),
-    "instrument": "bool",
-    "harm": NUMBER,
-    **dict.fromkeys(("evaluator", "metric", "model", "description", "actions", "attrs"), TEXT),
-    "n_rows": WHOLE,
-}
-
-RUNS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("run", "name", "status"), TEXT),
-    "started": "datetime64[us]",
-    "seconds": NUMBER,
-    **dict.fromkeys(("dataset", "dataset_name", "dataset_source"), TEXT),
-    **dict.fromkeys(("rows", "cases"), "Int64"),
-    **dict.fromkeys(("gate", "gate_reason"), TEXT),
-    **dict.fromkeys(("scored", "unscored", "not_applicable", "reused", "computed", "high", "medium", "low"), "Int64"),
-    **dict.fromkeys(("report", "error"), TEXT),
-}
+RUNS: Final = {column.name: column.pandas for column in columns_of(RunSummary) if column.name != "record"}
 """Columns of the runs; numbers of a run that was not completed are missing."""
 
 HISTORY: Final[Mapping[str, str]] = {
@@ -80,7 +45,7 @@ def scores(store: Store, run: Run) -> DataFrame:
         The columns of :data:`SCORES`; ``value`` is NaN unless the status is ``scored``, ``passes`` is missing without a
         threshold or a value.
     """
-    return _frame(store, run, "scores_table", SCORES, {"metric": None})
+    return _frame(store, run, "scores", {"metric": None})
 
 
 def aggregates(store: Store, run: Run) -> DataFrame:
@@ -89,7 +54,7 @@ def aggregates(store: Store, run: Run) -> DataFrame:
     Returns:
         The columns of :data:`AGGREGATES`; ``reasons`` is JSON.
     """
-    return _frame(store, run, "aggregates_table", AGGREGATES)
+    return _frame(store, run, "aggregates")
 
 
 def problems(store: Store, run: Run) -> DataFrame:
@@ -98,7 +63,7 @@ def problems(store: Store, run: Run) -> DataFrame:
     Returns:
         The columns of :data:`PROBLEMS`; ``attrs`` is JSON.
     """
-    return _frame(store, run, "problems_table", PROBLEMS)
+    return _frame(store, run, "problems")
 
 
 def runs(store: Store) -> DataFrame:
@@ -133,8 +98,6 @@ def typed(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     return out
 
 
-def _frame(
-    store: Store, run: Run, table: str, columns: Mapping[str, str], given: Mapping[str, Any] | None = None
-) -> DataFrame:
+def _frame(store: Store, run: Run, table: str, given: Mapping[str, Any] | None = None) -> DataFrame:
     with open_run(store, run, read_only=True) as connection:
-        return typed(connection.execute(sql(f"publish/{table}"), dict(given or {})).df(), columns)
+        return typed(connection.execute(published_sql(table), dict(given or {})).df(), pandas_types(table))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.ground import jsonio
 from leadline.tasks.analyse.changes import RowChange
-from leadline.tasks.db.statements import sql
-from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
+from leadline.tasks.db.run_tables import Aggregate, Certification, Correction, FlipCause, FlipRate, TrialSpread
 from leadline.tasks.publish.exports import descriptions
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
+from leadline.tasks.publish.exports.published_tables import published_sql
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.standings import standings
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, FlipCause, FlipRate, TrialSpread
+from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,6 +24,8 @@ SCHEMA: Final = "leadline.report"
 SCHEMA_VERSION: Final = 1
 MOST_FLIPS: Final = 2_000
 """Flips that ``report.json`` lists; a large run has as many as it has pairs."""
+
+_Measured: TypeAlias = Aggregate | Certification | Correction | FlipCause | FlipRate | TrialSpread
 
 
 @register_exporter
@@ -47,7 +49,7 @@ def _write(results: RunResults, path: Path) -> None:
         {
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
-            "run": facts.run_id,
+            "run": facts.run,
             "name": facts.title,
             "gate": facts.gate,
             "gate_reason": facts.gate_reason,
@@ -65,7 +67,7 @@ def _write(results: RunResults, path: Path) -> None:
             "record": facts.record,
             "models": facts.models,
             "evaluators": [_evaluator(evaluator) for evaluator in facts.evaluators],
-            "aggregates": [_aggregate(facts, item) for item in facts.aggregates.values()],
+            "aggregates": [_named(facts, item) for item in facts.aggregates.values()],
             "leaderboards": {
                 evaluator.key: [
                     {"rank": line.rank, "model": line.model.key, "values": line.values}
@@ -86,13 +88,13 @@ def _write(results: RunResults, path: Path) -> None:
                 for item in facts.unmeasured
                 if item.evaluator_id == evaluator.id
             ],
-            "corrections": [_spread(facts, item) for item in facts.corrections.values()],
-            "certificates": [_certificate(facts, item) for item in facts.certificates.values()],
-            "trial_spread": [_spread(facts, item) for item in facts.trial_spread],
-            "flip_causes": [_spread(facts, item) for item in facts.flip_causes],
-            "flip_rates": jsonio.Lazy(_flip_rates(facts)),
-            "flips": list(islice(_table(results.connection, "flips_table"), MOST_FLIPS)),
-            "slices": jsonio.Lazy(_table(results.connection, "slices_table")),
+            "corrections": [_named(facts, item) for item in facts.corrections.values()],
+            "certificates": [_named(facts, item) for item in facts.certificates.values()],
+            "trial_spread": [_named(facts, item) for item in facts.trial_spread],
+            "flip_causes": [_named(facts, item) for item in facts.flip_causes],
+            "flip_rates": jsonio.Lazy(_named(facts, item) for item in facts.flip_rates),
+            "flips": list(islice(_table(results.connection, "flips"), MOST_FLIPS)),
+            "slices": jsonio.Lazy(_table(results.connection, "slices")),
             "files": [
                 file for exporter in published_exporters(results) for file in exporter.files if file != path.name
             ],
@@ -144,20 +146,6 @@ def _changes(facts: Facts) -> dict[str, Any] | None:
     }
 
 
-def _aggregate(facts: Facts, item: Aggregate) -> dict[str, Any]:
-    """Return one aggregate as ``report.json`` contains it."""
-    evaluator, metric, model = None, facts.metric(item.metric_id), facts.model(item.model_id)
-    if metric:
-        evaluator = facts.evaluator(metric.evaluator_id)
-    return {
-        "evaluator": evaluator.key if evaluator else None,
-        "metric": metric.key if metric else None,
-        "model": model.key if model else None,
-        "coverage": item.coverage,
-        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")},
-    }
-
-
 def _evaluator(evaluator: EvaluatorView) -> dict[str, Any]:
     return {
         **descriptions.descriptor(evaluator),
@@ -168,37 +156,22 @@ def _evaluator(evaluator: EvaluatorView) -> dict[str, Any]:
     }
 
 
-def _flip_rates(facts: Facts) -> Iterator[dict[str, Any]]:
-    for item in facts.flip_rates:
-        yield _spread(facts, item)
-
-
-def _spread(facts: Facts, item: FlipRate | FlipCause | TrialSpread | CorrectionLine) -> dict[str, Any]:
-    """Return a line about a metric and a model with their names in the place of their numbers."""
-    metric, model = facts.metric(item.metric_id), facts.model(item.model_id)
-    evaluator = facts.evaluator(metric.evaluator_id) if metric else None
-    return {
-        "evaluator": evaluator.key if evaluator else None,
-        "metric": metric.key if metric else None,
-        "model": model.key if model else None,
-        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")},
-    }
-
-
-def _certificate(facts: Facts, item: CertificateLine) -> dict[str, Any]:
-    """Return a certificate with its metric's names in the place of the number."""
+def _named(facts: Facts, item: _Measured) -> dict[str, Any]:
+    """Return a line about a metric, and most often a model, with their names in the place of their numbers."""
     metric = facts.metric(item.metric_id)
     evaluator = facts.evaluator(metric.evaluator_id) if metric else None
-    return {
-        "evaluator": evaluator.key if evaluator else None,
-        "metric": metric.key if metric else None,
-        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name != "metric_id"},
-    }
+    names = {"evaluator": evaluator.key if evaluator else None, "metric": metric.key if metric else None}
+    if not isinstance(item, Certification):
+        model = facts.model(item.model_id)
+        names["model"] = model.key if model else None
+    more = {"coverage": item.coverage} if isinstance(item, Aggregate) else {}
+    numbers = ("metric_id", "model_id")
+    return {**names, **more, **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in numbers}}
 
 
 def _table(connection: DuckDBPyConnection, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a table of ``publish.sql``, some at a time."""
-    cursor = connection.execute(sql(f"publish/{name}"))
+    """Yield the lines of a published table, some at a time."""
+    cursor = connection.execute(published_sql(name))
     names = [column[0] for column in cursor.description or ()]
     while lines := cursor.fetchmany(10_000):
         for line in lines:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.csv_files import write_csv
-from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
+from leadline.tasks.publish.exports.published_tables import published_sql
 from leadline.tasks.publish.run_results import RunResults
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ParquetScores(Exporter):
         if sum(results.facts.counts.values()) > SORTED_AT_ONCE:
             _write_by_metric(connection, path)
         else:
-            query = sql("publish/scores_table")
+            query = published_sql("scores")
             connection.execute(
                 f"COPY ({query}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)", {"metric": None}
             )
@@ -47,7 +47,7 @@ class ParquetScores(Exporter):
 def _write_by_metric(connection: DuckDBPyConnection, path: Path) -> None:
     from pyarrow import parquet
 
-    query = sql("publish/scores_table")
+    query = published_sql("scores")
     metrics = connection.execute("SELECT metric_id FROM metrics ORDER BY metric_id").fetchall()
     tables = (connection.sql(query, params={"metric": metric}) for (metric,) in ((None,), *metrics))
     schema = next(tables).limit(0).to_arrow_table().schema
@@ -96,4 +96,4 @@ class CsvRows(Exporter):
 
 def _write_table(connection: DuckDBPyConnection, path: Path) -> None:
     given = {"metric": None} if path.stem == "scores" else None
-    write_csv(connection, sql(f"publish/{path.stem}_table"), path, given)
+    write_csv(connection, published_sql(path.stem), path, given)

@@ -73,7 +73,7 @@ def _document(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
                 },
                 "automationDetails": {"id": f"leadline/{_category(facts)}/"},
                 "columnKind": "unicodeCodePoints",
-                "properties": {"run": facts.run_id, "gate": facts.gate},
+                "properties": {"run": facts.run, "gate": facts.gate},
                 "results": results,
             }
         ],

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
+from leadline.tasks.db.run_tables import Insight, Problem
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.report.excerpts import ITEMS, LINE, Room, ShownEvidence
-from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number
+from leadline.tasks.publish.views import Facts, MetricView, number
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -223,7 +224,7 @@ def _begin(connection: DuckDBPyConnection, chosen: _Chosen, text: int) -> dict[i
 
 def _examples(facts: Facts) -> list[int]:
     """Return the rows that the page's other parts lead to: the first of each finding, and those that changed."""
-    findings = (*facts.problems[:MAX_PROBLEMS], *facts.insights)
+    findings: tuple[Problem | Insight, ...] = (*facts.problems[:MAX_PROBLEMS], *facts.insights)
     changed = [row for model in facts.changes.models for row in (*model.broken, *model.fixed)] if facts.changes else []
     rows = [row for finding in findings for row in finding.row_ids[:EXAMPLES_OF_FINDING]]
     return list(dict.fromkeys([*rows, *(row.row_id for row in changed)]))
@@ -398,7 +399,7 @@ def _flips(
     ]
 
 
-def _problem(item: PublishedFinding, chosen: _Chosen) -> dict[str, Any]:
+def _problem(item: Problem, chosen: _Chosen) -> dict[str, Any]:
     return {
         "severity": item.severity,
         "type": item.type,

@@ -41,7 +41,7 @@ def test_each_case_line_of_the_policy_and_gate_is_a_test_and_says_what_is_wrong(
             '    The answer did not satisfy the condition: "seven".',
             "*= leadline =*",
             "run *: FAIL.",
-            "  12 scores computed, 0 reused; no judge calls",
+            "  0 row scores reused, 12 computed; no judge calls",
             "  report: file:///*report.html",
             "FAILED *[[]refund[]] - Failed: pii_leakage.pii_generation_leakages is 1, at most 0 is good  [[]must[]]",
             "FAILED *[[]pump[]] - Failed: text_matching.model_passes is 0, at least 1 is good  [[]must[]]",
@@ -150,7 +150,7 @@ def test_an_instrument_that_fails_is_an_error_and_the_summary_says_what_judges_c
     }
     result.stdout.fnmatch_lines(["contact_information.* could not be measured: judge_unparseable*"])
     result.stdout.fnmatch_lines(
-        ["  4 scores computed, 0 reused; 3 judge calls, $*", "1 answer checked; 1 judge call, $*"]
+        ["  0 row scores reused, 4 computed; 3 judge calls, $*", "1 answer checked; 1 judge call, $*"]
     )
 
 

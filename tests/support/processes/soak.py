@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.ledger.location import read_ledger
-from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.processes.descendants import descendants, ended

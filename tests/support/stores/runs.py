@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
@@ -33,7 +33,7 @@ def make_run(
     run = store.run(run_id)
     run.path.mkdir(parents=True)
     with duckdb.connect(str(run.database)) as connection:
-        connection.execute(sql("run"))
+        connection.execute(run_definitions())
         connection.execute(
             "INSERT INTO evaluators VALUES (0, 'bleu', 'BLEU', 'summarization', 'cpu', 'heatmap', 'cfg', '{}', '{}', "
             "0, 3, NULL)"

@@ -97,12 +97,3 @@ def test_metrics_that_ask_no_judge_have_no_churn_to_explain(tmp_path: Path) -> N
         made(tmp_path, verdicts(seed, trials=1), judge=Toy(metrics=(SCORE,)), by=f"m{seed}") for seed in (1, 2)
     )
     assert churn(tmp_path, before, after) is None
-
-
-def test_a_run_of_before_rows_were_judged_again_can_be_compared(tmp_path: Path) -> None:
-    before, after = (made(tmp_path, verdicts(seed), by=f"m{seed}") for seed in (1, 2))
-    with open_run(Store.open(tmp_path / "store"), before) as connection:
-        connection.execute("DROP TABLE repeats; DROP TABLE judged_again")
-    found = churn(tmp_path, before, after)
-    assert found is not None
-    assert found.method == "trials"

@@ -8,13 +8,13 @@ import duckdb
 
 from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import literal, open_run
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db.run_tables import run_definitions
 from tests.tasks.publish.sample import make_sample
 
 
 def fill(path: Path, *, dropped: bool) -> None:
     with duckdb.connect(str(path)) as connection:
-        connection.execute(sql("run"))
+        connection.execute(run_definitions())
         connection.execute("CREATE TABLE keys AS SELECT hash(i) AS key FROM range(1_000_000) AS t(i)")
         connection.execute("INSERT INTO scores SELECT i % 5, i, 0, 'scored', NULL, i / 7 FROM range(100_000) AS t(i)")
         if dropped:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import duckdb
 
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
+from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Run, Store
@@ -60,7 +61,7 @@ def make_sample(root: Path, *, cases: int = 40, models: int = 3, save_rows: bool
     run.path.mkdir(parents=True)
     run.update(_record(name, cases, models))
     with connect(run.database, block_size=1 << 14) as connection:
-        connection.execute(sql("run"))
+        connection.execute(run_definitions())
         for table in DATASET_TABLES:
             file = literal(store.dataset(name) / f"{table}.parquet")
             connection.execute(f"CREATE TEMP VIEW {table} AS SELECT * FROM read_parquet({file})")

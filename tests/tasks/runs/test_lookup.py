@@ -14,7 +14,8 @@ from leadline.tasks import pipeline
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import choose
-from leadline.tasks.runs.lookup import find_run, status, summary
+from leadline.tasks.runs.lookup import find_run, status
+from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 

@@ -16,7 +16,7 @@ from leadline.cli.main import cli
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.runs import signs_of_life
-from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.runs.signs_of_life import SILENT_S, give_sign, giving_signs, record_lost
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.s3 import S3

@@ -23,7 +23,8 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.ground.locks import locked
 from leadline.tasks.ground.processes import process_record
-from leadline.tasks.runs.lookup import find_run, summary
+from leadline.tasks.runs.lookup import find_run
+from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.runs.tags import find_tagged, set_tag
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors.vectors import used_mark

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from leadline.tasks.db.run_tables import Insight
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Facts, PublishedFinding
+from leadline.tasks.publish.views import Facts
 
 MOST_LINKS: Final = 8
 """Cases that an insight leads to."""
@@ -25,7 +26,7 @@ class InsightList(Section):
         """Return the way from an insight to the keys of its first cases."""
         rows = results.facts.rows
 
-        def cases(insight: PublishedFinding) -> list[str]:
+        def cases(insight: Insight) -> list[str]:
             return list(dict.fromkeys(rows[row][0] for row in insight.row_ids if row in rows))[:MOST_LINKS]
 
         return {"cases": cases}

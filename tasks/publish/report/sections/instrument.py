@@ -10,7 +10,7 @@ from typing import Any
 from leadline.evaluators.ground.text import visible
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.spending import made_again, spending
+from leadline.tasks.publish.spending import spending
 from leadline.tasks.publish.trial_advice import trial_advice
 from leadline.tasks.publish.views import EvaluatorView, Facts
 
@@ -28,7 +28,7 @@ class Instrument(Section):
         facts = results.facts
         return {
             "spending": spending(facts.record),
-            "made_again": made_again(facts.record),
+            "made_again": facts.judge_made_again,
             "advice": trial_advice(facts),
             "weights": _weights(facts),
             "odd": [(e, m) for e in facts.evaluators for m in e.metrics if m.primary and (m.unreachable or m.idle)],

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from leadline.tasks.analyse.answers import SYMBOLS
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.runs.answers import SYMBOLS
+from leadline.tasks.runs.run_sentences import scores_line
 
 
 @register_section
@@ -28,6 +29,7 @@ class Overview(Section):
         ]
         return {
             "symbols": SYMBOLS,
+            "scores": scores_line(facts),
             "n_turned": sum(r.n_passed_to_failed for r in rates),
             "n_compared": sum(r.n_pairs for r in rates),
         }

@@ -68,5 +68,5 @@ def labelled_metrics(facts: Facts) -> list[LabelledMetricView]:
             if certificate is not None:
                 lines = ((model, facts.corrections.get((metric.id, model.id))) for model in facts.models)
                 corrections = tuple((model, line) for model, line in lines if line is not None)
-                found.append(LabelledMetricView(evaluator, metric, certificate, corrections, facts.run_id))
+                found.append(LabelledMetricView(evaluator, metric, certificate, corrections, facts.run))
     return found

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from leadline.evaluators.core.suites import folded
 from leadline.evaluators.ground.text import count, nouns
+from leadline.tasks.db.run_tables import Aggregate
 from leadline.tasks.ground.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING
 

@@ -97,14 +97,6 @@ def test_what_show_and_sql_say_is_what_the_tables_have(tmp_path: Path) -> None:
         assert found.fetchall() == [("value", "valid")]
 
 
-def test_a_run_that_an_earlier_version_made_is_shown_without_them(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    with open_run(store, run) as connection:
-        connection.execute("DROP TABLE corrections; DROP TABLE certificates")
-    shown = overview(store, run)
-    assert (shown["corrections"], shown["certificates"]) == ([], [])
-
-
 def test_a_set_that_is_named_has_no_certificate_that_other_sets_helped_to_earn(tmp_path: Path) -> None:
     store, run = _run(tmp_path)
     _label(store, run)

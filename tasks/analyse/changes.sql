@@ -1,4 +1,4 @@
--- What changed since the baseline, as tasks/analyse/changes.py reads it. The tables are in run.sql.
+-- What changed since the baseline, as tasks/analyse/changes.py reads it. The tables are in run_tables.py.
 
 -- statement: counts
 -- Rows that broke or were fixed on any metric, apart from those whose answer is the same as before.

@@ -56,42 +56,6 @@ SELECT
 FROM metrics JOIN rules USING (metric_id)
 ORDER BY evaluator_id, is_primary DESC, metric_id;
 
--- statement: aggregates
-SELECT
-    metric_id, model_id, n_rows, n_scored, n_unscored, n_not_applicable, reasons, value, ci_low, ci_high, ci_method,
-    std, minimum, maximum, if_worst, if_best, threshold, n_pass, pass_share, pass_low, pass_high, verdict
-FROM aggregates ORDER BY metric_id, model_id;
-
--- statement: trial_spread
-SELECT
-    metric_id, model_id, n_trials, n_rows, n_differ, differ_share, n_cross, cross_share, within_std, lowest_mean,
-    highest_mean, means_std, between_std, reliability, rerun_std
-FROM trial_spread ORDER BY metric_id, model_id;
-
--- statement: flip_causes
-SELECT
-    metric_id, model_id, perturbation, n_pairs, answer, answer_low, answer_high, judge, judge_low, judge_high, method
-FROM flip_causes ORDER BY perturbation, metric_id, model_id;
-
--- statement: flip_rates
-SELECT
-    metric_id, model_id, perturbation, n_pairs, n_passed_to_failed, n_failed_to_passed, rate, ci_low, ci_high,
-    n_pairs_repeated, noise, net, net_low, net_high, net_method, n_same_answer, n_flips_same_answer, net_same_answer,
-    net_same_low, net_same_high
-FROM flip_rates ORDER BY perturbation, metric_id, model_id;
-
--- statement: problems
-SELECT
-    problem_id AS id, severity, type, question, kind, fault, harm, evaluator_id, metric_id, model_id, description, actions, attrs,
-    row_ids
-FROM problems ORDER BY problem_id;
-
--- statement: insights
-SELECT
-    insight_id AS id, '' AS severity, type, '' AS question, '' AS kind, 'model' AS fault, 0.0 AS harm, evaluator_id, metric_id, model_id,
-    description, actions, attrs, row_ids
-FROM insights ORDER BY insight_id;
-
 -- statement: finding_rows
 SELECT row_id, case_key, model_key
 FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)
@@ -167,22 +131,18 @@ GROUP BY ALL ORDER BY ALL;
 
 -- statement: scores_table
 -- Every score, or those of one metric; passes says whether the value satisfies the run's threshold.
-SELECT
-    row_id, case_key AS "case", model_key AS model, evaluator, metric, trial, status::VARCHAR AS status, reason, value,
-    CASE WHEN higher_is_better THEN value >= threshold ELSE value <= threshold END AS passes
+SELECT {columns}
 FROM scores
 JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)
-JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
-JOIN (SELECT case_id, case_key FROM cases) USING (case_id)
+JOIN (SELECT row_id, case_id, model_id FROM rows) AS rows USING (row_id)
+JOIN (SELECT case_id, case_key FROM cases) AS cases USING (case_id)
 JOIN models USING (model_id)
 WHERE $metric IS NULL OR metric_id = $metric
 ORDER BY metric_id, row_id, trial
 
 -- statement: aggregates_table
-SELECT
-    evaluator, metrics.metric, metrics.is_primary AS "primary", model_key AS model,
-    aggregates.* EXCLUDE (metric_id, model_id)
+SELECT {columns}
 FROM aggregates
 JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)
@@ -190,9 +150,7 @@ JOIN models USING (model_id)
 ORDER BY evaluator_id, metric_id, model_id
 
 -- statement: problems_table
-SELECT
-    problem_id, severity, type, kind, fault, instrument, harm, evaluator, metrics.metric, model_key AS model, problems.description, actions,
-    attrs, len(row_ids) AS n_rows
+SELECT {columns}
 FROM problems
 LEFT JOIN metrics ON metrics.metric_id = problems.metric_id
 LEFT JOIN evaluators ON evaluators.evaluator_id = problems.evaluator_id
@@ -200,9 +158,7 @@ LEFT JOIN models ON models.model_id = problems.model_id
 ORDER BY problem_id
 
 -- statement: flips_table
-SELECT
-    evaluator, metric, model_key AS model, originals.case_key AS original_case, perturbed.case_key AS perturbed_case,
-    perturbation, direction, original_value, perturbed_value, flips.threshold
+SELECT {columns}
 FROM flips
 JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)
@@ -509,9 +465,7 @@ LIMIT {most}
 
 -- statement: slices_table
 -- Means by slice; the model is empty where all models are taken together.
-SELECT
-    slice_column, slice_value, evaluator, metrics.metric, role, model_key AS model,
-    slices.* EXCLUDE (slice_column, slice_value, metric_id, model_id)
+SELECT {columns}
 FROM slices
 JOIN metrics USING (metric_id)
 JOIN rules USING (metric_id)

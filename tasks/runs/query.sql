@@ -1,35 +1,7 @@
 -- Views over all runs of a store, see tasks/runs/query.py.
 
--- statement: runs
--- One line per run, from its record run.json; `record` holds all of it.
-CREATE TABLE runs (
-    run            VARCHAR PRIMARY KEY,
-    name           VARCHAR,
-    status         VARCHAR NOT NULL,    -- 'running', 'completed', 'failed', 'interrupted', 'lost', 'dropped'
-    started        TIMESTAMP,           -- UTC
-    seconds        DOUBLE,              -- from the command to the end; its parts are in record.time
-    dataset        VARCHAR,             -- digest of the dataset
-    dataset_name   VARCHAR,
-    dataset_source VARCHAR,
-    rows           UBIGINT,
-    cases          UBIGINT,
-    gate           VARCHAR,             -- 'pass', 'fail', 'inconclusive', NULL before it was decided
-    gate_reason    VARCHAR,
-    scored         UBIGINT,             -- scores: metrics of rows, counted singly
-    unscored       UBIGINT,
-    not_applicable UBIGINT,
-    reused         UBIGINT,             -- row scores
-    computed       UBIGINT,
-    high           UBIGINT,             -- problems
-    medium         UBIGINT,
-    low            UBIGINT,
-    report         VARCHAR,
-    error          VARCHAR,
-    record         JSON NOT NULL
-);
-
 -- statement: views
--- What `leadline store sql` shows of all runs together, on top of the schema `stored`: the tables of run.sql and dataset.sql
+-- What `leadline store sql` shows of all runs together, on top of the schema `stored`: the tables of run_tables.py and dataset.sql
 -- with a column `run`. Numbers that mean something within one run only stand beside the names that they stand for.
 
 CREATE VIEW models AS SELECT * FROM stored.models;

@@ -1,0 +1,50 @@
+-- Reading rows to score. Names in braces are filled in by tasks/score.
+
+-- statement: chunk
+-- The rows of a chunk with the texts that its evaluators read, in row order. Absent fields are NULL or empty.
+SELECT
+    needed.row_id,
+    needed.jobs,
+    cases.case_key,
+    models.model_key,
+    {columns}
+FROM (
+    SELECT row_id, list({{'evaluator_id': evaluator_id, 'trial': trial, 'key': key}}) AS jobs
+    FROM read_parquet({pairs})
+    WHERE row_id BETWEEN ? AND ?
+    GROUP BY row_id
+) AS needed
+JOIN rows USING (row_id)
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+{joins}
+WHERE rows.row_id BETWEEN ? AND ?
+ORDER BY needed.row_id
+
+-- statement: all
+-- All rows of a small dataset, or some of them, in row order.
+SELECT cases.case_key, models.model_key, {columns}
+FROM rows
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+{joins}
+WHERE $rows IS NULL OR list_contains($rows, rows.row_id)
+ORDER BY rows.row_id
+
+-- statement: original
+-- Joins to each row the row of the original that its case is a copy of.
+LEFT JOIN ({originals}) AS copies ON copies.row_id = rows.row_id
+LEFT JOIN rows AS original ON original.row_id = copies.original_row_id
+
+-- statement: rivals
+-- Joins to each row the other models' answers to its case.
+LEFT JOIN (
+    SELECT
+        mine.row_id,
+        list({{'model': models.model_key, 'answer': other.actual_answer}} ORDER BY models.model_key) AS rival_answers
+    FROM (SELECT row_id, case_id, model_id FROM rows WHERE row_id {row_ids}) AS mine
+    JOIN rows AS other ON other.case_id = mine.case_id AND other.model_id <> mine.model_id
+    JOIN models ON models.model_id = other.model_id
+    WHERE other.actual_answer IS NOT NULL
+    GROUP BY mine.row_id
+) AS rivals ON rivals.row_id = rows.row_id
