@@ -20,7 +20,7 @@ from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
 from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
-from leadline.flows.collect.config import CollectConfig
+from leadline.flows.collect import CollectConfig
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate.config import GenerateConfig

@@ -23,20 +23,21 @@ def evaluated(session: Session, config: EvaluateConfig) -> EvaluateResult:
         config: The request.
     """
     with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
-        return on_an_api(
+        found: EvaluateResult = on_an_api(
             session,
             lambda: _run(config),
             direct=lambda: _run_directly(config),
             first=lambda: _check(config),
         )
+        return found
 
 
 def _run(config: EvaluateConfig) -> EvaluateResult:
     with in_step("imports"):
         from leadline.flows.evaluate.flow import evaluate as flow
-    from leadline.flows.prefect.prefect_steps import recorded
+    from leadline.flows.prefect.prefect_steps import recorded_flow
 
-    return recorded(flow, config, _run_directly)
+    return recorded_flow(flow, config, _run_directly)
 
 
 def _run_directly(config: EvaluateConfig) -> EvaluateResult:

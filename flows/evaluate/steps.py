@@ -16,7 +16,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.shared import plain_steps
+from leadline.flows.job import JobSteps, PlainSteps
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
@@ -28,7 +28,7 @@ Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
 """Called with each chunk and its result, or the error of its last attempt."""
 
 
-class Steps(plain_steps.JobSteps, Protocol):
+class Steps(JobSteps, Protocol):
     """Runs the steps of an evaluation."""
 
     def origin(self) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ class Steps(plain_steps.JobSteps, Protocol):
         """Show the outcome where the history is kept."""
 
 
-class DirectSteps(plain_steps.PlainSteps):
+class DirectSteps(PlainSteps):
     """Runs the steps in this process, without Prefect and its history."""
 
     def origin(self) -> Mapping[str, str]:

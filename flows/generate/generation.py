@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from leadline.evaluators.core.context import EvalContext
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.prepare import corpus_of, embed_of, forget_corpus, output_of, settings_of
+from leadline.flows.job import JobSteps
 from leadline.flows.shared.judge_access import limits_of
-from leadline.flows.shared.plain_steps import JobSteps
 from leadline.flows.shared.reporting import report
 from leadline.tasks.generate import Form, Generated
 from leadline.tasks.generate import generate as ask_about

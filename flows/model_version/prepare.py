@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.collect.config import CollectResult
-from leadline.flows.collect.prepare import require_target_prices
+from leadline.flows.collect import CollectResult, require_target_prices
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice

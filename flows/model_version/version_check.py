@@ -14,10 +14,10 @@ from typing import Any, Final
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.paths import from_home
-from leadline.flows.collect.collection import collect_loaded
-from leadline.flows.collect.config import CollectResult
+from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.compare.config import CompareConfig, CompareResult
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.job import JobSteps
 from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
 from leadline.flows.model_version.prepare import (
     check_measured,
@@ -28,7 +28,6 @@ from leadline.flows.model_version.prepare import (
 )
 from leadline.flows.prefect.report_links import comparison_link, run_link
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
-from leadline.flows.shared.plain_steps import JobSteps
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset
@@ -216,7 +215,7 @@ def _collected(
 ) -> CollectResult:
     output = subject.folder(store) / file_name(suite.name)
     limits = limits_for(config.max_calls, config.max_cost, config.judges.team, config.judges.config)
-    collected = collect_loaded(store, suite, (target,), output, limits, steps)
+    collected = Collection(store, suite, (target,), output, limits).collected(steps)
     store.push([output])
     return collected
 

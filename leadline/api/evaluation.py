@@ -323,6 +323,6 @@ def _recorded(config: EvaluateConfig) -> EvaluateResult:
         if api is None:
             return _directly(config)
         from leadline.flows.evaluate.flow import evaluate as flow
-        from leadline.flows.prefect.prefect_steps import recorded
+        from leadline.flows.prefect.prefect_steps import recorded_flow
 
-        return recorded(flow, config, _directly)
+        return recorded_flow(flow, config, _directly)

@@ -100,9 +100,9 @@ def _check(config: ModelVersionConfig) -> None:
 
 def _run(config: ModelVersionConfig) -> ModelVersionResult:
     from leadline.flows.model_version.flow import on_model_version
-    from leadline.flows.prefect.prefect_steps import recorded
+    from leadline.flows.prefect.prefect_steps import recorded_flow
 
-    return recorded(on_model_version, config, _run_directly)
+    return recorded_flow(on_model_version, config, _run_directly)
 
 
 def _run_directly(config: ModelVersionConfig) -> ModelVersionResult:

@@ -68,14 +68,14 @@ def _check(config: GenerateConfig) -> None:
 
 def _run(config: GenerateConfig) -> GenerateResult:
     from leadline.flows.generate.flow import generate as flow
-    from leadline.flows.prefect.prefect_steps import recorded
+    from leadline.flows.prefect.prefect_steps import recorded_flow
 
-    return recorded(flow, config, _run_directly)
+    return recorded_flow(flow, config, _run_directly)
 
 
 def _run_directly(config: GenerateConfig) -> GenerateResult:
     from leadline.flows.generate.generation import run_generation
-    from leadline.flows.shared.plain_steps import PlainSteps
+    from leadline.flows.job import PlainSteps
 
     return run_generation(config, PlainSteps())
 

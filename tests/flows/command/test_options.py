@@ -17,7 +17,7 @@ from leadline.cli.evaluate import make_config
 from leadline.cli.main import run
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.settings.settings import Settings
-from leadline.flows.collect.config import CollectConfig
+from leadline.flows.collect import CollectConfig
 from leadline.flows.command.options import form_options, parse_params
 from leadline.flows.command.session import Session, session_options
 from leadline.flows.compare.config import CompareConfig

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.collect.config import CollectConfig
-from leadline.flows.collect.flow import check_collection
+from leadline.flows.collect import Collect, CollectConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.flow import check_evaluation
 from leadline.flows.generate.config import GenerateConfig
@@ -206,15 +205,15 @@ def test_a_collection_from_outside_names_nothing_unlisted(
 ) -> None:
     monkeypatch.setenv("LEADLINE_STORE", "store")
     with pytest.raises(UsageError, match=said):
-        check_collection(CollectConfig(suite="s.jsonl", **settings))
+        Collect().check_outside(CollectConfig(suite="s.jsonl", **settings))
 
 
 def test_a_collection_may_ask_the_targets_of_the_worker_s_folder_and_those_that_are_allowed() -> None:
-    check_collection(
+    Collect().check_outside(
         CollectConfig(suite="s.jsonl", targets=("targets.toml",), models=("ours", "function"), version="1")
     )
     allow(allowed_models=["openai/*"])
-    check_collection(CollectConfig(suite="s.jsonl", models=("openai/other",)))
+    Collect().check_outside(CollectConfig(suite="s.jsonl", models=("openai/other",)))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leadline.flows.collect.config import CollectConfig
+from leadline.flows.collect import CollectConfig
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
@@ -87,12 +87,12 @@ def say(flow: str, result: object) -> None:
 
 
 def main() -> None:
-    from leadline.flows.collect.flow import collect
     from leadline.flows.compare import flow as comparing
     from leadline.flows.evaluate import flow as evaluating
     from leadline.flows.generate import flow as generating
     from leadline.flows.model_version.flow import on_model_version
     from leadline.flows.perturb import flow as perturbing
+    from leadline.flows.served import collect
 
     answers, targets = str(FOLDER / "answers.jsonl"), str(FOLDER / "targets.yaml")
     plain = prefect_steps.TaskSteps.step
