@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +14,9 @@ from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.job import Job, JobSteps
 from leadline.flows.prefect import outside_requests as outside
+from leadline.flows.shared.files import output_file, reading
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.judge_access import limits_for
-from leadline.flows.shared.output_files import output_file
-from leadline.flows.shared.reading import reading
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import (
     ColumnMapping,
@@ -32,9 +29,9 @@ from leadline.flows.shared.settings import (
 )
 from leadline.tasks.collect import Collected, Target, check_target, find_targets, read_targets
 from leadline.tasks.collect import collect as ask_models
-from leadline.tasks.ledger.location import open_ledger, read_ledger
+from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
 from leadline.tasks.load import LoadedDataset, load_dataset
-from leadline.tasks.plan.prices import require_model_price
+from leadline.tasks.plan.prices import paid_in_words, require_model_price
 from leadline.tasks.runs.versions import VERSION_PATTERN
 from leadline.tasks.store.store import Store
 
@@ -121,7 +118,7 @@ class Collection:
     def collected(self, steps: JobSteps) -> CollectResult:
         """Ask the models, as one step, and return where the dataset is and what became of the calls."""
         started = time.monotonic()
-        name = f"collect-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        name = new_name("collect")
         done: Collected = steps.step(
             "collect",
             ask_models,
@@ -173,8 +170,8 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
                 dataset cannot be written.
             DatasetError: The suite was refused.
         """
-        limits = limits_for(config.max_calls, config.max_cost, config.team)
         targets = _targets(config)
+        limits = limits_for(config.max_calls, config.max_cost, config.team)
         require_target_prices(targets, limits)
         output = output_file(config.output, f"{Path(config.suite).stem}.answers.jsonl", sources=[config.suite])
         for target in targets:
@@ -191,11 +188,8 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
         """
         return checked.collected(steps)
 
-    def check_outside(self, config: CollectConfig) -> None:
-        """Refuse places and targets that requests from outside may not name."""
-        rules = outside.allowed()
-        outside.check_store(rules, config.store)
-        outside.check_output(rules, config.output)
+    def check_outside(self, config: CollectConfig, rules: outside.Allowed) -> None:
+        """Refuse targets that requests from outside may not name."""
         for file in config.targets:
             rules.check_file("targets file", file)
         own = [target for file in config.targets for target in read_targets(Path(file))]
@@ -216,9 +210,7 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
 
     def lines(self, result: CollectResult) -> Iterable[tuple[str, str]]:
         """Yield what was collected."""
-        price = "price unknown" if result.unknown_price == result.calls else f"${result.cost_usd:.4f}"
-        if 0 < result.unknown_price < result.calls:
-            price += f" and {count(result.unknown_price, 'call')} of unknown price"
+        price = paid_in_words(result.calls, result.unknown_price, result.cost_usd)
         made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
         yield "Answers", f"{result.answered:,} of {count(len(result.models), 'model')} to {count(result.cases, 'case')}"
         yield "Calls", f"{made}; {count(result.reused, 'answer')} reused; {result.seconds:.1f} s"

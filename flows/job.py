@@ -33,21 +33,31 @@ class JobForm(Protocol):
         """Place of the store, or ``None`` for the usual one."""
 
 
-class JobSteps(Protocol):
-    """Runs the steps of a job, and shows what came out where the history is kept."""
+C = TypeVar("C", bound=JobForm)
+K = TypeVar("K")
+S = TypeVar("S", bound="JobSteps")
+R = TypeVar("R", bound="BaseModel")
 
-    @property
-    def log(self) -> Logger:
-        """The log of the run."""
+
+class JobSteps:
+    """Runs the steps of a job in this process, without a history, so that there is nowhere to show anything.
+
+    :class:`~leadline.flows.prefect.prefect_steps.TaskSteps` makes Prefect tasks of them.
+    """
+
+    log: Logger = logging.getLogger("leadline.run")
 
     def origin(self) -> Mapping[str, str]:
         """Return what a record says of where the history is kept."""
+        return {}
 
     def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run one step and return what it returns."""
+        return function(*args, **kwargs)
 
     def run_job(self, job: Job[C, Any, Any, R], config: C) -> R:
         """Run another job as a step."""
+        return job(config)
 
     def show(self, key: str, text: str, description: str) -> None:
         """Show a text in Markdown."""
@@ -60,42 +70,6 @@ class JobSteps(Protocol):
 
     def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any]) -> None:
         """Send an event."""
-
-
-C = TypeVar("C", bound=JobForm)
-K = TypeVar("K")
-S = TypeVar("S", bound=JobSteps)
-R = TypeVar("R", bound="BaseModel")
-
-
-class PlainSteps:
-    """Runs the steps in this process, without Prefect and its history, so that there is nowhere to show anything."""
-
-    log: Logger = logging.getLogger("leadline.run")
-
-    def origin(self) -> Mapping[str, str]:
-        """Return nothing."""
-        return {}
-
-    def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the function."""
-        return function(*args, **kwargs)
-
-    def run_job(self, job: Job[C, Any, Any, R], config: C) -> R:
-        """Run another job in this process."""
-        return job(config)
-
-    def show(self, key: str, text: str, description: str) -> None:
-        """Do nothing."""
-
-    def table(self, key: str, lines: Sequence[Mapping[str, Any]], description: str) -> None:
-        """Do nothing."""
-
-    def link(self, key: str, address: str, text: str, description: str) -> None:
-        """Do nothing."""
-
-    def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any]) -> None:
-        """Do nothing."""
 
 
 class Job(ABC, Generic[C, K, S, R]):
@@ -129,9 +103,11 @@ class Job(ABC, Generic[C, K, S, R]):
     def run(self, config: C, checked: K, steps: S) -> R:
         """Do the job."""
 
-    @abstractmethod
-    def check_outside(self, config: C) -> None:
-        """Refuse what requests from outside may not name; see :mod:`leadline.flows.prefect.outside_requests`.
+    def check_outside(self, config: C, rules: Any) -> None:
+        """Refuse what only this job has and requests from outside may not name.
+
+        Args:
+            rules: :class:`~leadline.flows.prefect.outside_requests.Allowed`.
 
         Raises:
             UsageError: It is refused.
@@ -139,7 +115,7 @@ class Job(ABC, Generic[C, K, S, R]):
 
     def plain_steps(self) -> S:
         """Return what runs the steps without Prefect."""
-        return cast("S", PlainSteps())
+        return cast("S", JobSteps())
 
     def task_steps(self, config: C) -> S | None:
         """Return what runs the steps as Prefect tasks in a flow, where that is not what all jobs have."""

@@ -6,10 +6,10 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -75,41 +75,6 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def on_an_api(
-    session: Session,
-    work: Callable[[], Any],
-    *,
-    direct: Callable[[], Any],
-    first: Callable[[], None],
-) -> Any:
-    """Run a flow on the Prefect API that there is, or do its work without Prefect, and show the progress.
-
-    Args:
-        session: The command's options.
-        work: Imports and runs the flow.
-        direct: Does the same work in this process, without Prefect.
-        first: Refuses what the flow would refuse; the cheapest to find comes first.
-    """
-    os.environ.update(prefect_environment())
-    if not session.debug:
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-        os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
-        logging.raiseExceptions = False  # what a log's receiver does not take is no concern of the user
-        relay_warnings()
-    from leadline.flows.command.progress_bars import shown
-    from leadline.flows.prefect.resolve import chosen_server, ensure_api
-
-    def tell(message: str) -> None:
-        if not session.quiet:
-            say(message)
-
-    use = chosen_server(session.server)
-    with shown(session):
-        first()
-        with ensure_api(tell, use) as api:
-            return work() if api else direct()
-
-
 def run_job(session: Session, job: Job[C, K, S, R], config: C) -> R:
     """Check a job, and do it: as a flow on the Prefect API that there is, else in this process. Show how it goes.
 
@@ -145,6 +110,11 @@ def _checked(job: Job[C, K, S, R], config: C) -> K:
     for notice in job.notices(checked):
         say(clean(notice))
     return checked
+
+
+def run_here(job: Job[C, K, S, R], config: C) -> R:
+    """Check a job that takes no long time, and do it in this process."""
+    return job.carry_out(config, job.plain_steps(), _checked(job, config))
 
 
 def _recorded(job: Job[C, K, S, R], config: C, checked: K) -> R:

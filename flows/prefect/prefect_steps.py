@@ -23,8 +23,8 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from leadline.evaluators.ground.log_masking import without_secrets_in_errors
 from leadline.evaluators.ground.secret_values import masked
-from leadline.flows.job import C, Job, K, Logger, R, S
-from leadline.flows.prefect.outside_requests import is_from_outside
+from leadline.flows.job import C, Job, JobSteps, K, R, S
+from leadline.flows.prefect.outside_requests import check_request, is_from_outside
 from leadline.flows.prefect.server_outage import interruption, outlast_outages
 
 P = ParamSpec("P")
@@ -34,13 +34,12 @@ UNREACHABLE: Final = (httpx.TransportError, httpx.HTTPStatusError)
 """Errors of Prefect's client when its server is gone or refuses."""
 
 _log: Final = logging.getLogger(__name__)
-_finished: ContextVar[list[Any] | None] = ContextVar("finished", default=None)
 
 _RUNNER: Final[Any] = ThreadPoolTaskRunner(max_workers=260)
 """One thread per chunk that may be waiting; the lanes bound what is in work."""
 
 
-class TaskSteps:
+class TaskSteps(JobSteps):
     """Runs each step as a Prefect task of the flow that runs in this thread, drawn after the step before it.
 
     Args:
@@ -48,7 +47,7 @@ class TaskSteps:
     """
 
     def __init__(self, **about: str) -> None:
-        self.log: Logger = get_run_logger()
+        self.log = get_run_logger()
         self.before: Sequence[Any] = ()
         self._about = about
 
@@ -59,13 +58,7 @@ class TaskSteps:
         return {}
 
     def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a step as a task that takes and returns paths and counts.
-
-        Args:
-            name: Name of the task.
-            function: The step.
-            **kwargs: Its keyword arguments.
-        """
+        """Run a step as a task that takes and returns paths and counts."""
         label = masked(f"{name} {self._about.get(name, '')}".rstrip())
 
         # The task has no parameters: Prefect would walk through them, and draw an edge from where each was first seen.
@@ -83,17 +76,6 @@ class TaskSteps:
         self.before = [result]  # Prefect knows of which flow run it is
         return result
 
-    def subflow(self, flow: Flow[[C], R]) -> Callable[[C], R]:
-        """Return what runs a flow as a step."""
-
-        def run(config: C) -> R:
-            run_after: Any = flow  # whose type knows no wait_for
-            result: R = run_after(config, wait_for=self.before)
-            self.before = [result]  # Prefect knows of which flow run it is
-            return result
-
-        return run
-
     def come_after(self, task_runs: Iterable[UUID | str]) -> None:
         """Have the next step drawn after task runs.
 
@@ -104,32 +86,17 @@ class TaskSteps:
         self.before = done or self.before
 
     def show(self, key: str, text: str, description: str) -> None:
-        """Publish a text as an artifact.
-
-        Args:
-            key: Key of the artifact.
-            description: What it is about.
-        """
+        """Publish a text as an artifact."""
         with history_may_fail():
             create_markdown_artifact(masked(text), key=key, description=masked(description))
 
     def table(self, key: str, lines: Sequence[Mapping[str, Any]], description: str) -> None:
-        """Publish a table as an artifact.
-
-        Args:
-            key: Key of the artifact.
-            description: What it is about.
-        """
+        """Publish a table as an artifact."""
         with history_may_fail():
             create_table_artifact(list(map(dict, lines)), key=key, description=masked(description))
 
     def link(self, key: str, address: str, text: str, description: str) -> None:
-        """Publish a link as an artifact.
-
-        Args:
-            key: Key of the artifact.
-            description: What it is about.
-        """
+        """Publish a link as an artifact."""
         with history_may_fail():
             create_link_artifact(address, link_text=text, key=key, description=masked(description))
 
@@ -183,7 +150,7 @@ def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:
 
     def run(config: Any) -> Any:
         if is_from_outside():
-            job.check_outside(config)
+            check_request(job, config)
         steps = job.task_steps(config) or cast("S", TaskSteps(**job.about(config)))
         handed = _handed_over.get()
         if handed is None or handed.config != config:  # a worker runs it, or another flow
@@ -225,41 +192,6 @@ def recorded(job: Job[C, K, S, R], config: C, checked: K) -> R:
         return cast("R", handed.results[0]) if handed.results else job.carry_out(config, job.plain_steps(), checked)
     finally:
         _handed_over.reset(before)
-
-
-def recorded_flow(flow: Callable[[C], R], config: C, plainly: Callable[[C], R]) -> R:
-    """Run a flow; where only its server fails, return what it found, or do its work without Prefect.
-
-    Args:
-        flow: The flow, which hands its result to :func:`finished`.
-        config: Its parameter.
-        plainly: Does the same without Prefect; what the flow has stored is reused.
-    """
-    results: list[R] = []
-    _finished.set(results)
-    try:
-        return flow(config)
-    except Exception as error:
-        if not _is_unreachable(error):
-            raise
-        if (stopped := interruption(error)) is not None:
-            raise stopped from None  # the server could not be told; nobody wants the work done after all
-        _log.warning("Prefect's server is gone: this run's history there is incomplete (%s)", type(error).__name__)
-        return results[0] if results else plainly(config)
-    finally:
-        _finished.set(None)
-
-
-def finished(result: R) -> R:
-    """Return a flow's result, after keeping it for the case that the server cannot be told.
-
-    Args:
-        result: What the flow found.
-    """
-    results = _finished.get()
-    if results is not None:
-        results.append(result)
-    return result
 
 
 def _is_unreachable(error: Exception) -> bool:

@@ -153,7 +153,7 @@ class Result:
 
         Args:
             other: The baseline: a result, or a run by its id, ``latest~1`` or ``tag:NAME``.
-            **options: Fields of :class:`~leadline.flows.compare.config.CompareConfig`, for example ``margin=0.02``.
+            **options: Fields of :class:`~leadline.flows.compare.CompareConfig`, for example ``margin=0.02``.
 
         Returns:
             The verdict, the reason, each metric with its interval, and where the report is.

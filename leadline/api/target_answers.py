@@ -17,7 +17,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.refusal import refusals_of
 from leadline.flows.collect import Collection, CollectResult
-from leadline.flows.job import PlainSteps
+from leadline.flows.job import JobSteps
 from leadline.flows.shared.judge_access import limits_for
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.cases import Case
@@ -103,7 +103,7 @@ def collect_answers(
             _target(key, handed_over.enter_context(held(function, _identifier(key, function, asked))), asked.settings)
             for key, function in asked.functions.items()
         )
-        return Collection(store, loaded, targets, output, limits_for(None, None, team)).collected(PlainSteps())
+        return Collection(store, loaded, targets, output, limits_for(None, None, team)).collected(JobSteps())
 
 
 def _identifier(key: str, function: TargetFunction, asked: AskedTarget) -> str:

@@ -15,8 +15,8 @@ from leadline.evaluators.ground.text import count, nouns
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.flows.evaluate.command_run import evaluated
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.analyse.answers import says_all
@@ -70,9 +70,12 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
     """
     timeline = Timeline(session.began)
     with timed_by(timeline), noting_imports(timeline) if profile else nullcontext():
-        result = evaluated(session, config)
+        from leadline.flows.evaluate.job import Evaluate  # it scores, which a plan does not
+
+        job = Evaluate(asks_here=True)
+        result = run_job(session, job, config)
     result = _ended(result, config, timeline, profile)
-    _print_json(result) if as_json else _print_result(result)
+    print_outcome(job, result, as_json=as_json)
     if config.fail_on.value == "never" or result.gate == "pass":
         return 0
     verdict = "failed" if result.gate == "fail" else "could not be decided"
@@ -149,57 +152,6 @@ def _print_left_out(left_out: Mapping[str, str]) -> None:
     click.echo(f"\nLeft out, {count(len(left_out), 'evaluator')} (-e ID runs one all the same):")
     for why in sorted(by_reason, key=lambda why: (why == BY_NAME, -len(by_reason[why]))):
         click.echo(f"  {clean(why)}\n    {', '.join(by_reason[why])}")
-
-
-def _print_result(result: EvaluateResult) -> None:
-    report = result.report.absolute()
-    lines = (
-        ("Gate", result.gate_in_words + ("" if says_all(result.questions) else f": {clean(result.gate_reason)}")),
-        *((f"  {answer.question}", clean(answer.line)) for answer in result.questions),
-        *((("Judging", clean(result.stopping)),) if result.stopping else ()),
-        (
-            "Scores",
-            f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable"
-            + (" or not needed" if result.stopping else ""),
-        ),
-        ("Rows", f"{count(result.reused, 'row score')} reused, {result.computed:,} computed"),
-        *((("Judge", _judged(result)),) if result.judge_calls or result.judge_made_again else ()),
-        ("Problems", result.problems_in_words),
-        *(("" if place else "Worst", clean(text)) for place, text in enumerate(result.worst)),
-        *((("Choose", clean(result.recommendation)),) if result.recommendation else ()),
-        *((("Changed", clean(result.changed)),) if result.changed else ()),
-        *((("Embedder", clean(result.embedder)),) if result.embedder else ()),
-        ("Time", result.time.in_words()),
-        ("Run", result.run),
-        ("Report", str(report)),
-        ("", result.report_url or report.as_uri()),
-        *((("Files", _left_out(result)),) if _leaves_rows_out(result) else ()),
-    )
-    for label, text in lines:
-        click.echo(f"{label:<10} {text}")
-
-
-def _leaves_rows_out(result: EvaluateResult) -> bool:
-    """Tell whether the run is too large for the files that repeat every row; they were not asked for either."""
-    return not (result.report.parent / "scores.csv").exists()
-
-
-def _left_out(result: EvaluateResult) -> str:
-    return f"every score is in scores.parquet; per evaluator, and as CSV: leadline export {result.run} --as sonar|csv"
-
-
-def _judged(result: EvaluateResult) -> str:
-    """Say what the judge cost; an unknown cost is reported as unknown, not as zero."""
-    calls, unknown = result.judge_calls, result.judge_unknown_price
-    price = "price unknown" if unknown == calls else f"${result.judge_cost_usd:.4f}"
-    if 0 < unknown < calls:
-        price += f" and {count(unknown, 'call')} of unknown price"
-    again = f"; {result.judge_made_again:,} made again, lost with an earlier run" if result.judge_made_again else ""
-    return f"{count(calls, 'call')}, {price}{again}"
-
-
-def _print_json(result: EvaluateResult) -> None:
-    print_json(result.model_dump(mode="json") | {"report_uri": result.report_url or result.report.absolute().as_uri()})
 
 
 def _columns(planned: PlanPreview) -> str:

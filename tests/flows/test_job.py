@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from leadline.cli.main import run as leadline
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session
 from leadline.flows.job import Job, JobSteps
 from leadline.flows.shared.form import FormModel
-from leadline.tasks.load import sniff
 
 
 class Form(FormModel):
@@ -52,8 +51,6 @@ class Doubling(Job[Form, int, JobSteps, Outcome]):
             config: Which number.
         """
         return Outcome(number=steps.step("double", lambda: 2 * checked))
-
-    def check_outside(self, config: Form) -> None: ...
 
     def asks(self, checked: int) -> bool:
         return False
@@ -95,32 +92,49 @@ def test_a_request_that_is_refused_looks_for_no_server(session: Session, monkeyp
         run_job(session, Doubling(), Form(number=-1))
 
 
-def answer(case: Any) -> str:
-    return f"{case.question}!"
+COUNTING = """
+import json, sys
+from leadline.cli import main
+from leadline.tasks.load import sniff
+
+peek, looked = sniff.peek, []
+sniff.peek = lambda *args: looked.append(args) or peek(*args)
+code = main.run(["-q", *json.loads(sys.argv[1])])
+print(code, len(looked), "prefect.flows" in sys.modules)
+"""
+"""A dataset is looked at whenever it is loaded, also where the store has it already."""
+
+COMMANDS = [
+    (("evaluate", "rows.jsonl", "-e", "bleu", "--processes", "1"), 1),
+    (("collect", "rows.jsonl", "--model", "python:app:answer"), 1),
+    (("perturb", "rows.jsonl", "--with", "copy"), 1),
+    (("check-version", "m", "v1", "rows.jsonl", "--target", "python:app:answer", "-e", "bleu"), 2),  # suite and answers
+]
 
 
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], int]:
-    """Count how often a dataset is looked at; a suite and a server of nobody are there."""
-    counted: list[object] = []
-    peek = sniff.peek
-    monkeypatch.setattr(sniff, "peek", lambda *args: counted.append(args) or peek(*args))
-    monkeypatch.setenv("LEADLINE_SERVER", "none")
-    monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
+def looked_at(folder: Path, command: tuple[str, ...], environment: dict[str, str]) -> list[str]:
+    """Run a command in a process of its own: its exit code, how often it loads a dataset, whether it has a flow."""
     lines = [{"question": f"q{n}", "expected_answer": "a", "actual_answer": "a", "model": "m"} for n in range(5)]
-    Path("suite.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return lambda: len(counted)
+    (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "app.py").write_text("def answer(case):\n    return case.question\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, json.dumps(command)], cwd=folder, capture_output=True, text=True, timeout=200,
+        env=os.environ | {"LEADLINE_JUDGE": "", "LEADLINE_STORE": "store"} | environment,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    return done.stdout.split()[-3:]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("collect", "suite.jsonl", "--model", "python:tests.flows.test_job:answer"),
-    ],
-    ids=lambda command: command[0],
-)
-def test_a_command_loads_its_dataset_once(command: tuple[str, ...], loads: Callable[[], int]) -> None:
-    assert leadline(["-q", *command]) == 0
-    assert loads() == 1
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "loads"), COMMANDS, ids=lambda each: each[0] if isinstance(each, tuple) else "")
+def test_a_command_loads_each_dataset_once(command: tuple[str, ...], loads: int, tmp_path: Path) -> None:
+    assert looked_at(tmp_path, command, {"LEADLINE_SERVER": "none"})[1:] == [str(loads), "False"]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("command", "loads"), COMMANDS, ids=lambda each: each[0] if isinstance(each, tuple) else "")
+def test_a_flow_that_a_command_runs_loads_no_dataset_again(
+    command: tuple[str, ...], loads: int, tmp_path: Path, api: dict[str, str]
+) -> None:
+    found = looked_at(tmp_path, command, api)
+    assert found[1:] == [str(loads), str(command[0] != "perturb")]
