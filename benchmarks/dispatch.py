@@ -100,7 +100,8 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     from prefect import flow
 
     from leadline.flows.dispatch.lanes import open_lanes
-    from leadline.flows.evaluate.flow import _RUNNER, PrefectSteps
+    from leadline.flows.evaluate.prefect_steps import PrefectSteps
+    from leadline.flows.prefect.prefect_steps import _RUNNER
     from leadline.flows.shared.judge_access import Retries
 
     seconds = []
@@ -259,13 +260,13 @@ def score_directly(dataset: Path, evaluators: Sequence[str], dispatch: str, chun
         chunks: So many of the same size instead of those of the plan.
     """
     from leadline.flows.evaluate.config import EvaluateConfig
-    from leadline.flows.evaluate.run import run_evaluation
-    from leadline.flows.evaluate.steps import DirectSteps
+    from leadline.flows.evaluate.job import Evaluate
+    from leadline.flows.evaluate.steps import EvaluationSteps
     from leadline.tasks.plan.chunks import Chunk
 
     measured: list[tuple[float, int]] = []
 
-    class Timed(DirectSteps):
+    class Timed(EvaluationSteps):
         def score(self, planned: Sequence[Chunk], *rest: Any) -> None:
             last = max(chunk.last for chunk in planned)
             if chunks:
@@ -283,7 +284,7 @@ def score_directly(dataset: Path, evaluators: Sequence[str], dispatch: str, chun
         dataset=str(dataset), evaluators=tuple(evaluators), dispatch=dispatch, processes=1,
         store=tempfile.mkdtemp(dir=dataset.parent),
     )  # fmt: skip
-    result = run_evaluation(config, Timed())
+    result = Evaluate().carry_out(config, Timed())
     if result.unscored:
         raise SystemExit(f"{result.unscored} rows are unscored")
     return measured[0]

@@ -21,12 +21,12 @@ from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
 from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
-from leadline.flows.collect.config import CollectConfig
-from leadline.flows.compare.config import CompareConfig
+from leadline.flows.collect import CollectConfig
+from leadline.flows.compare import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.generate.config import GenerateConfig
+from leadline.flows.generate import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.perturb import PerturbConfig
 from leadline.flows.shared.form import FormModel, Setting, settings_in
 from leadline.plugins.ci.config import CiConfig
 from leadline.tasks.load import load_dataset

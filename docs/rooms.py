@@ -13,7 +13,8 @@ ORDER: Final = {
     "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
-    "flows": "shared prefect command dispatch judges evaluate collect compare perturb generate model_version deploy",
+    "flows": "shared job prefect command dispatch judges check_judges evaluate collect compare perturb generate "
+    "model_version served deploy",
     "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",
     "leadline": "testing api bridges pytest_plugin cli",
 }
@@ -21,17 +22,22 @@ ORDER: Final = {
 
 
 def room_tables() -> str:
-    """Return for each room a table of its folders, from the ground up, with what their docstrings say first."""
+    """Return for each room a table of its parts, from the ground up, with what their docstrings say first."""
     parts = ["<!-- rooms: written by make docs from the folders' docstrings -->"]
     for room, folders in ORDER.items():
-        known = [name for name in folders.split() if (ROOT / room / name).is_dir()]
-        lines = [f"| `{room}/{name}/` | {_said(ROOT / room / name)} |" for name in known]
-        parts += [f"### {room}/", "\n".join(["| folder | |", "| --- | --- |", *lines])]
+        known = [path for name in folders.split() for path in (ROOT / room / name, ROOT / room / f"{name}.py")]
+        lines = [f"| `{_shown(path)}` | {_said(path)} |" for path in known if path.exists()]
+        parts += [f"### {room}/", "\n".join(["| part | |", "| --- | --- |", *lines])]
     return "\n\n".join([*parts, "<!-- end of rooms -->"])
 
 
-def _said(folder: Path) -> str:
-    """Return the first sentence of a package's docstring, as Markdown."""
-    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+def _shown(part: Path) -> str:
+    return f"{part.relative_to(ROOT)}{'/' if part.is_dir() else ''}"
+
+
+def _said(part: Path) -> str:
+    """Return the first sentence of the docstring of a package or module, as Markdown."""
+    source = part / "__init__.py" if part.is_dir() else part
+    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
     first = " ".join(text.split("\n\n")[0].split()).replace("``", "`")
     return first.partition(" See `")[0]

@@ -11,8 +11,8 @@ import pytest
 
 import leadline
 from docs.build import metrics_stub
-from leadline.api.accepted_settings import AcceptedSettings
 from leadline.api.evaluation import evaluate
+from leadline.api.settings import AcceptedSettings
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig

@@ -1,4 +1,4 @@
-"""Running a flow from a command: on a Prefect API, and ending cleanly when it is interrupted."""
+"""Running a job from a command: on a Prefect API, and ending cleanly when it is interrupted."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 
-from leadline.flows.command.session import Session, relay_warnings, say
+from leadline.flows.command.output import clean, print_json
+from leadline.flows.command.progress_bars import shown
+from leadline.flows.command.session import Session, check_ledger, relay_warnings, say
+from leadline.flows.job import C, Job, K, R, S
+from leadline.flows.prefect.resolve import chosen_server, ensure_api
 from leadline.flows.shared.json_lines import prefect_environment
+from leadline.tasks.ground.timeline import in_step
 
 INTERRUPTED: Final = 130
 STOPPED: Final = 143
-
-T = TypeVar("T")
 
 
 class _Stopped(BaseException):
@@ -72,20 +75,12 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def on_an_api(
-    session: Session,
-    work: Callable[[], T],
-    *,
-    direct: Callable[[], T],
-    first: Callable[[], None],
-) -> T:
-    """Run a flow on the Prefect API that there is, or do its work without Prefect, and show the progress.
+def run_job(session: Session, job: Job[C, K, S, R], config: C) -> R:
+    """Check a job, and do it: as a flow on the Prefect API that there is, else in this process. Show how it goes.
 
     Args:
         session: The command's options.
-        work: Imports and runs the flow.
-        direct: Does the same work in this process, without Prefect.
-        first: Refuses what the flow would refuse; the cheapest to find comes first.
+        config: The form of the job.
     """
     os.environ.update(prefect_environment())
     if not session.debug:
@@ -93,18 +88,54 @@ def on_an_api(
         os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
         logging.raiseExceptions = False  # what a log's receiver does not take is no concern of the user
         relay_warnings()
-    from leadline.flows.command.progress_bars import shown
-    from leadline.flows.prefect.resolve import chosen_server, ensure_api
 
     def tell(message: str) -> None:
         if not session.quiet:
             say(message)
 
     use = chosen_server(session.server)
-    with shown(session):
-        first()
+    with stoppable(job.kept), shown(session):
+        checked = _checked(job, config)
         with ensure_api(tell, use) as api:
-            return work() if api else direct()
+            result = _recorded(job, config, checked) if api else job.carry_out(config, job.plain_steps(), checked)
+    return job.timed(result, session.elapsed())
+
+
+def _checked(job: Job[C, K, S, R], config: C) -> K:
+    """Check a job, and say what is to be known before it begins."""
+    with in_step("checks"):
+        checked = job.check(config)
+    if job.asks(checked):
+        check_ledger(config.store)
+    for notice in job.notices(checked):
+        say(clean(notice))
+    return checked
+
+
+def run_here(job: Job[C, K, S, R], config: C) -> R:
+    """Check a job that takes no long time, and do it in this process."""
+    return job.carry_out(config, job.plain_steps(), _checked(job, config))
+
+
+def _recorded(job: Job[C, K, S, R], config: C, checked: K) -> R:
+    with in_step("imports"):
+        from leadline.flows.prefect.prefect_steps import recorded  # Prefect takes more than a second
+    return recorded(job, config, checked)
+
+
+def print_outcome(job: Job[C, K, S, R], result: R, *, as_json: bool) -> None:
+    """Print what came of a job.
+
+    Args:
+        as_json: Print JSON instead of lines.
+    """
+    if as_json:
+        print_json(job.record(result))
+        return
+    for label, text in job.lines(result):
+        click.echo(f"{label:<{job.label_width}} {clean(text)}")
+    for note in job.notes(result):
+        say(clean(note))
 
 
 def store_of(arguments: Sequence[str]) -> Path:

@@ -20,10 +20,10 @@ from prefect.events import emit_event
 from leadline.evaluators.ground.jsonio import rounded
 from leadline.evaluators.ground.text import count
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.judges.change_event import announce_change
 from leadline.flows.prefect.prefect_steps import history_may_fail
 from leadline.flows.prefect.report_links import run_link
 from leadline.flows.prefect.server_outage import not_waiting
+from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
@@ -99,7 +99,7 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
     _announce(run, result, link)
     for name, judge in (run.read().get(JUDGES) or {}).items():
         if judge["newly_changed"]:
-            announce_change(name, judge)
+            emit_event(**judge_changed(name, judge))
 
 
 def _announce(run: Run, result: EvaluateResult, link: str) -> None:

@@ -15,8 +15,8 @@ from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.weights import absolute
 from leadline.evaluators.settings.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.shared.files import reading
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
-from leadline.flows.shared.reading import reading
 from leadline.tasks.analyse.slice_columns import require_columns
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part
@@ -100,6 +100,7 @@ class Prepared:
         settings: The choices that evaluators see.
         choice: The evaluators of the request.
         policy: The gate's policy.
+        shown: What the run's record calls the dataset, where that is not its path.
     """
 
     settings: Settings
@@ -107,6 +108,7 @@ class Prepared:
     choice: Choice
     loaded: LoadedDataset
     policy: Policy
+    shown: str = ""
 
     def applicable(self) -> Choice:
         """Return the evaluators that apply to the dataset."""
@@ -142,8 +144,8 @@ def prepare(
     Args:
         config: The request.
         check_key: See :func:`chosen`.
-        load: Loads the dataset for a run; the flow makes a Prefect task of :func:`load_dataset`. By default no run
-            follows, and other hosts do not get the dataset.
+        load: Loads the dataset. By default as :func:`load_dataset` does, but that other hosts do not get it: a run
+            may not follow.
 
     Raises:
         UsageError: There is no such evaluator, parameter, judge, model, policy, baseline, set of labels or column.

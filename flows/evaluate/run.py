@@ -22,8 +22,8 @@ from leadline.evaluators.settings.settings import Settings
 from leadline.flows.dispatch.dispatcher import dispatcher
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import prepare
-from leadline.flows.evaluate.steps import Steps
+from leadline.flows.evaluate.prepare import Prepared
+from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.evaluate.waves import Scoring, against_of, score_in_waves
 from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
@@ -32,8 +32,7 @@ from leadline.tasks import pipeline
 from leadline.tasks.db.connection import kept_open
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
-from leadline.tasks.ground.timeline import Timeline, current, timed_by
-from leadline.tasks.load import load_dataset
+from leadline.tasks.ground.timeline import Timeline, current
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.runs.run_facts import RunFacts
@@ -56,51 +55,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def run_evaluation(config: EvaluateConfig, steps: Steps) -> EvaluateResult:
+def run_evaluation(config: EvaluateConfig, prepared: Prepared, steps: EvaluationSteps) -> EvaluateResult:
     """Evaluate a dataset.
 
     Args:
         config: What to evaluate, with which evaluators, and what makes the gate fail.
+        prepared: What that comes to.
         steps: How the steps are run: in this process, or as Prefect tasks.
 
     Returns:
         The run, where its report is, and what the gate says.
     """
-    timeline = current()
-    if timeline is not None:  # that of the command, which began before and ends after this
-        return _run(config, steps, timeline)
-    with timed_by(Timeline()) as timeline:
-        result = _run(config, steps, timeline)
-        return record_time(result, Store.open(config.store), timeline)
-
-
-def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> EvaluateResult:
-    """Bring the time of a run up to date where all is done, in its record and in its result, which is returned.
-
-    Args:
-        result: What :func:`run_evaluation` returned.
-        timeline: The run's time.
-    """
-    run, time = store.run(result.run), timeline.so_far()
-    run.update({"time": time.to_json()})
-    _tell(store, run, timeline)
-    return result.model_copy(update={"time": time})
-
-
-def _tell(store: Store, run: Run, timeline: Timeline, error: Exception | None = None) -> None:
-    """Tell plug-ins that a run has ended, and record the facts that they return; what fails in them harms no run."""
-    for entry in extensions(FINISHED):
-        try:
-            facts = entry.load()(store, run, timeline, error)
-        except Exception as failure:
-            log.warning("%s failed after the run: %s: %s", entry.value, type(failure).__name__, failure)
-        else:
-            if facts and error is None:
-                run.update(facts)
-
-
-def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateResult:
-    prepared = prepare(config, load=lambda *args, **options: _step(steps, "load", load_dataset, *args, **options))
+    timeline = current() or Timeline()
     settings, store = prepared.settings, prepared.store
     processes = config.processes or default_processes()
     needed = {evaluator.lane for evaluator in prepared.choice.evaluators}
@@ -127,7 +93,7 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             workers=workers,
             origin=steps.origin(),
             lasting=dask,
-            config=config.model_dump(mode="json"),
+            config=config.model_dump(mode="json") | ({"dataset": prepared.shown} if prepared.shown else {}),
             policy=prepared.policy,
             in_waves=config.stop_when == "decided",
         )
@@ -162,6 +128,31 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             raise
 
 
+def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> EvaluateResult:
+    """Bring the time of a run up to date where all is done, in its record and in its result, which is returned.
+
+    Args:
+        result: What :func:`run_evaluation` returned.
+        timeline: The run's time.
+    """
+    run, time = store.run(result.run), timeline.so_far()
+    run.update({"time": time.to_json()})
+    _tell(store, run, timeline)
+    return result.model_copy(update={"time": time})
+
+
+def _tell(store: Store, run: Run, timeline: Timeline, error: Exception | None = None) -> None:
+    """Tell plug-ins that a run has ended, and record the facts that they return; what fails in them harms no run."""
+    for entry in extensions(FINISHED):
+        try:
+            facts = entry.load()(store, run, timeline, error)
+        except Exception as failure:
+            log.warning("%s failed after the run: %s: %s", entry.value, type(failure).__name__, failure)
+        else:
+            if facts and error is None:
+                run.update(facts)
+
+
 class _Places(NamedTuple):
     """Places where chunks are scored: processes here, workers by lane, and whether these stay from chunk to chunk."""
 
@@ -192,7 +183,7 @@ def _judge_further(
     planned: pipeline.Planned,
     places: _Places,
     config: EvaluateConfig,
-    steps: Steps,
+    steps: EvaluationSteps,
     retries: Retries,
     timeline: Timeline,
 ) -> pipeline.Planned:
@@ -216,7 +207,7 @@ def _watch(
     config: EvaluateConfig,
     settings: Settings,
     planned: pipeline.Planned,
-    steps: Steps,
+    steps: EvaluationSteps,
     part: str = "",
 ) -> None:
     """See to it that no judge that changed goes unnoticed; rows are not put to one where a gate depends on them."""
@@ -236,7 +227,7 @@ def _watch(
     )
 
 
-def _step(steps: Steps, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def _step(steps: EvaluationSteps, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run one step and report its begin and end."""
     report(name, done=0)
     result = steps.step(name, function, *args, **kwargs)
@@ -245,7 +236,7 @@ def _step(steps: Steps, name: str, function: Callable[P, R], *args: P.args, **kw
 
 
 def _follow(
-    run: Run, chunks: tuple[Chunk, ...], steps: Steps, retries: Retries, timeline: Timeline
+    run: Run, chunks: tuple[Chunk, ...], steps: EvaluationSteps, retries: Retries, timeline: Timeline
 ) -> Callable[[Chunk, ChunkResult | BaseException], None]:
     """Return what takes note of each chunk's end; a chunk that fails for good leaves its rows unscored.
 
@@ -282,7 +273,12 @@ def _follow(
 
 
 def _conclude(
-    store: Store, run: Run, config: EvaluateConfig, planned: pipeline.Planned, steps: Steps, timeline: Timeline
+    store: Store,
+    run: Run,
+    config: EvaluateConfig,
+    planned: pipeline.Planned,
+    steps: EvaluationSteps,
+    timeline: Timeline,
 ) -> EvaluateResult:
     """Turn scores into aggregates, findings and files."""
     with timeline.part("aggregate"):
@@ -330,7 +326,7 @@ def _conclude(
     return result
 
 
-def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline: Timeline) -> None:
+def _find(store: Store, run: Run, config: EvaluateConfig, steps: EvaluationSteps, timeline: Timeline) -> None:
     """Aggregate the scores, and find and record what they say."""
 
     def step(name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,7 +1,7 @@
-"""Running the steps of an evaluation: the interface, and the way that needs no Prefect.
+"""Running the steps of an evaluation in this process.
 
-:class:`DirectSteps` calls the steps in this process. ``PrefectSteps`` (:mod:`leadline.flows.evaluate.flow`) makes a
-Prefect task of each, so that the run has a history. What a run leaves in the store is the same.
+``PrefectSteps`` (:mod:`.prefect_steps`) makes a Prefect task of each, so that the run has a history. What a run leaves
+in the store is the same.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.shared import plain_steps
+from leadline.flows.job import JobSteps
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
@@ -28,34 +28,8 @@ Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
 """Called with each chunk and its result, or the error of its last attempt."""
 
 
-class Steps(plain_steps.JobSteps, Protocol):
-    """Runs the steps of an evaluation."""
-
-    def origin(self) -> Mapping[str, str]:
-        """Return what the run's record says of where its history is kept."""
-
-    def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
-        """Return the lanes that workers serve, each with the number of workers online."""
-
-    def score(self, chunks: Sequence[Chunk], lanes: Lanes, retries: Retries, finished: Finished) -> None:
-        """Score all chunks.
-
-        Args:
-            lanes: The lanes, not yet entered.
-            retries: Decides about further attempts of the judge lane.
-            finished: Called in this thread as each chunk ends.
-        """
-
-    def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
-        """Show the outcome where the history is kept."""
-
-
-class DirectSteps(plain_steps.PlainSteps):
+class EvaluationSteps(JobSteps):
     """Runs the steps in this process, without Prefect and its history."""
-
-    def origin(self) -> Mapping[str, str]:
-        """Return nothing: there is no history."""
-        return {}
 
     def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
         """Return no workers: they are found through a Prefect server.
@@ -111,8 +85,4 @@ class DirectSteps(plain_steps.PlainSteps):
                 leaving.set()
 
     def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
-        """Do nothing: there is no history.
-
-        Args:
-            result: Its outcome.
-        """
+        """Show the outcome where the history is kept."""

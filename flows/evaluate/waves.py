@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.steps import Finished, Steps
+from leadline.flows.evaluate.steps import EvaluationSteps, Finished
 from leadline.flows.shared.judge_access import Retries
 from leadline.tasks import pipeline
 from leadline.tasks.runs.baseline import NONE, find_baseline
@@ -27,7 +27,7 @@ class Scoring:
         finished: Takes note of each chunk's end.
     """
 
-    steps: Steps
+    steps: EvaluationSteps
     lanes: Lanes
     retries: Retries
     finished: Finished
@@ -82,7 +82,7 @@ def score_in_waves(
     return replace(planned, chunks=judged, to_compute=planned.to_compute - left)
 
 
-def _look(store: Store, run: Run, wave: int, asked: StopQuestions, steps: Steps) -> Look:
+def _look(store: Store, run: Run, wave: int, asked: StopQuestions, steps: EvaluationSteps) -> Look:
     look = steps.step("look", look_after, store, run, wave, asked)
     told = ", ".join(look.open) or look.decision
     steps.log.info("After wave %d: %s", wave + 1, f"open: {told}" if look.decision == "open" else told)

@@ -1,25 +1,84 @@
-"""Checking the request to evaluate a model version without Prefect, so that a command can do it without a server."""
+"""Checking the request to evaluate a model version."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.collect.config import CollectResult
-from leadline.flows.collect.prepare import require_target_prices
+from leadline.flows.collect import CollectResult, require_target_prices
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice
+from leadline.flows.shared.files import reading
 from leadline.flows.shared.judge_access import limits_for
-from leadline.flows.shared.reading import reading
-from leadline.tasks.collect import Target, find_targets, read_targets
+from leadline.tasks.collect import Target, check_target, find_targets, read_targets
+from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.runs.baseline import NONE
+from leadline.tasks.runs.versions import versions_in
+from leadline.tasks.store.store import Store
 
 TARGETS_VARIABLE: Final = "LEADLINE_TARGETS"
 TARGETS_FILE: Final = "targets.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRequest:
+    """A version that could be evaluated.
+
+    Attributes:
+        suite: The cases.
+        target: The model under test; ``None`` where its answers are given.
+        given: The given answers.
+    """
+
+    store: Store
+    suite: LoadedDataset
+    target: Target | None
+    given: LoadedDataset | None
+
+
+def checked_request(config: ModelVersionConfig) -> VersionRequest:
+    """Check what is measured and who is asked, and load the suite and the answers that are given.
+
+    Raises:
+        UsageError: The request makes no sense, or the answers are not those of the version.
+        DatasetError: A dataset was refused.
+    """
+    check_measured(config)
+    target = None if config.answers else target_of(config)
+    if target:
+        check_target(target)
+    store = Store.open(config.store)
+    suite = load_dataset(store, config.suite, cases_only=True, **reading_of_suite(config))
+    given = _given(store, config, config.answers) if config.answers else None
+    return VersionRequest(store, suite, target, given)
+
+
+def _given(store: Store, config: ModelVersionConfig, answers: str) -> LoadedDataset:
+    """Return the answers that came with the event.
+
+    Raises:
+        UsageError: They are not those of the version.
+    """
+    loaded = load_dataset(store, answers, **reading_of_answers(config))
+    stated = versions_in(loaded.path)
+    if config.model not in stated:
+        raise UsageError(
+            f"{answers} has no answers of {config.model!r}.",
+            hint=f"It has: {', '.join(stated)}.",
+            code=ErrorCode.VERSION_ANSWERS,
+        )
+    if stated[config.model] not in (None, config.version):
+        raise UsageError(
+            f"{answers} has the answers of {config.model} {stated[config.model]}, not of {config.version}.",
+            hint="Give the answers of this version.",
+            code=ErrorCode.VERSION_ANSWERS,
+        )
+    return loaded
 
 
 def target_of(config: ModelVersionConfig) -> Target:

@@ -7,31 +7,23 @@ scores in the store. Whose turn it is, and what came out, is kept by :mod:`leadl
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.paths import from_home
-from leadline.flows.collect.collection import collect_loaded
-from leadline.flows.collect.config import CollectResult
-from leadline.flows.compare.config import CompareConfig, CompareResult
-from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.collect import Collection, CollectResult
+from leadline.flows.compare import Compare, CompareConfig, CompareResult
+from leadline.flows.evaluate.config import EvaluateResult
+from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.job import JobSteps
 from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
-from leadline.flows.model_version.prepare import (
-    check_measured,
-    evaluation_of,
-    reading_of_answers,
-    reading_of_suite,
-    target_of,
-)
+from leadline.flows.model_version.prepare import VersionRequest, evaluation_of
 from leadline.flows.prefect.report_links import comparison_link, run_link
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
-from leadline.flows.shared.plain_steps import JobSteps
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load import LoadedDataset
 from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.tags import all_tags, set_tag
@@ -44,7 +36,6 @@ from leadline.tasks.runs.versions import (
     previous,
     renewed,
     tag_of,
-    versions_in,
 )
 from leadline.tasks.store.store import Store
 
@@ -52,22 +43,13 @@ _MEASURED: Final = {"evaluator_suite", "evaluators", "params", "evaluators_dir",
 _DECIDED: Final = {"fail_on", "policy", "min_coverage", "labels", "gate_on", "baseline", "margin", "margins"}
 
 
-def run_version(
-    config: ModelVersionConfig,
-    steps: JobSteps,
-    *,
-    evaluate: Callable[[EvaluateConfig], EvaluateResult],
-    compare: Callable[[CompareConfig], CompareResult],
-    flow_run: str = "",
-) -> ModelVersionResult:
+def run_version(config: ModelVersionConfig, request: VersionRequest, steps: JobSteps) -> ModelVersionResult:
     """Evaluate a version of a model, once for each (model version, suite, configuration).
 
     Args:
         config: The version, the cases, and what makes it fail.
+        request: What that comes to.
         steps: How the steps are run: in this process, or as Prefect tasks.
-        evaluate: Evaluates a dataset.
-        compare: Compares two runs.
-        flow_run: The flow run that does it, if one does.
 
     Returns:
         The decision and why; of a version that was evaluated before what was found then.
@@ -75,24 +57,17 @@ def run_version(
     Raises:
         LeadlineError: It could not be evaluated; the next event or the same command tries again.
     """
-    store = Store.open(config.store)
-    suite: LoadedDataset = steps.step(
-        "load", load_dataset, store, config.suite, cases_only=True, **reading_of_suite(config)
-    )
-    given = _given(store, config)
-    target = None if given else target_of(config)
-    subject = subject_of(config, suite, target, given)
-    check_measured(config)
+    store, subject = request.store, subject_of(config, request.suite, request.target, request.given)
     _baseline(store, config, subject)  # refuses one that does not exist, before anything is asked
-    taken = claim(store, subject, owner={"flow_run": flow_run}, again=config.again)
+    taken = claim(store, subject, owner={"flow_run": "", **steps.origin()}, again=config.again)
     if not isinstance(taken, Claim):
         result = _known(taken)
         steps.log.info("%s %s: %s", config.model, config.version, result.reason)
         return result
     with renewed(taken):
-        collected = _collected(store, config, suite, subject, target, steps) if target else None
-        run = evaluate(evaluation_of(config, collected))
-        result = _decided(store, config, subject, collected, run, compare)
+        collected = _collected(config, request, subject, request.target, steps) if request.target else None
+        run = steps.run_job(Evaluate(), evaluation_of(config, collected))
+        result = _decided(store, config, subject, collected, run, steps)
         outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
         taken.finish("done" if is_final(result, run.unscored) else "incomplete", outcome)
     steps.show("leadline-model-version", _summary(store, result), config.model)
@@ -107,31 +82,6 @@ def is_final(result: ModelVersionResult, unscored: int) -> bool:
         unscored: Scores that could not be had.
     """
     return result.decision != "inconclusive" or not (result.failed or unscored)
-
-
-def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
-    """Return the answers that came with the event.
-
-    Raises:
-        UsageError: They are not those of the version.
-    """
-    if config.answers is None:
-        return None
-    loaded = load_dataset(store, config.answers, **reading_of_answers(config))
-    stated = versions_in(loaded.path)
-    if config.model not in stated:
-        raise UsageError(
-            f"{config.answers} has no answers of {config.model!r}.",
-            hint=f"It has: {', '.join(stated)}.",
-            code=ErrorCode.VERSION_ANSWERS,
-        )
-    if stated[config.model] not in (None, config.version):
-        raise UsageError(
-            f"{config.answers} has the answers of {config.model} {stated[config.model]}, not of {config.version}.",
-            hint="Give the answers of this version.",
-            code=ErrorCode.VERSION_ANSWERS,
-        )
-    return loaded
 
 
 def subject_of(
@@ -184,11 +134,11 @@ def _decided(
     subject: Subject,
     collected: CollectResult | None,
     run: EvaluateResult,
-    compare: Callable[[CompareConfig], CompareResult],
+    steps: JobSteps,
 ) -> ModelVersionResult:
     """Compare with the baseline, and decide."""
     baseline, version = _baseline(store, config, subject)
-    compared = compare(_comparison(config, run, baseline)) if baseline else None
+    compared = steps.run_job(Compare(), _comparison(config, run, baseline)) if baseline else None
     decision, reason = decide(run, compared, version or baseline, fail_on=config.fail_on)
     if decision == "pass":
         set_tag(store, store.run(run.run), tag_of(subject))
@@ -212,11 +162,12 @@ def _decided(
 
 
 def _collected(
-    store: Store, config: ModelVersionConfig, suite: LoadedDataset, subject: Subject, target: Target, steps: JobSteps
+    config: ModelVersionConfig, request: VersionRequest, subject: Subject, target: Target, steps: JobSteps
 ) -> CollectResult:
+    store, suite = request.store, request.suite
     output = subject.folder(store) / file_name(suite.name)
     limits = limits_for(config.max_calls, config.max_cost, config.judges.team, config.judges.config)
-    collected = collect_loaded(store, suite, (target,), output, limits, steps)
+    collected = Collection(store, suite, (target,), output, limits).collected(steps)
     store.push([output])
     return collected
 

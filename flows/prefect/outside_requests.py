@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from leadline.evaluators.ground.error_codes import ErrorCode
@@ -25,6 +25,7 @@ from leadline.evaluators.ground.settings_file import FILE, settings_table
 from leadline.evaluators.judge_client.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.models.weights import PINNED
 from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.flows.job import Job
 from leadline.flows.shared.judge_access import judges_of
 from leadline.flows.shared.settings import JudgeAccess, Judges, Models, is_dask
 from leadline.tasks.collect.targets import Target
@@ -121,34 +122,6 @@ class Allowed:
             raise _refused(f"The request names the {what} {file[:200]}", "allowed_files", file)
 
 
-class Measuring(Protocol):
-    """The settings of an evaluation that name files, weights and places."""
-
-    @property
-    def evaluator_files(self) -> Sequence[str]:
-        """Python files with evaluators, which are run."""
-
-    @property
-    def evaluators_dir(self) -> str | None:
-        """A folder of judges written as files."""
-
-    @property
-    def params(self) -> Mapping[str, Mapping[str, Any]]:
-        """Parameters by evaluator."""
-
-    @property
-    def models(self) -> Models:
-        """Weights, and what may be done to get them."""
-
-    @property
-    def output(self) -> str | None:
-        """A folder for the results."""
-
-    @property
-    def dispatch(self) -> str:
-        """Place where chunks are scored; may be an address."""
-
-
 def allowed() -> Allowed:
     """Return what requests from outside may name in this process's folder.
 
@@ -174,6 +147,35 @@ def is_from_outside() -> bool:
 
     context = FlowRunContext.get()
     return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
+
+
+def check_request(job: Job[Any, Any, Any, Any], config: Any) -> None:
+    """Refuse the request for a job that names what requests from outside may not.
+
+    A form's fields are known by their names, so that none is forgotten in a new form; a job checks what only it has.
+
+    Args:
+        config: The form of the job.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules, params = allowed(), getattr(config, "params", {})
+    check_store(rules, config.store)
+    for file in getattr(config, "evaluator_files", ()):
+        rules.check_file("evaluators file", file, code=True)
+    if folder := getattr(config, "evaluators_dir", None):
+        rules.check_file("folder of evaluators", folder)
+    check_output(rules, getattr(config, "output", None))
+    for tool in _search_tools(params):
+        _check_search_tool(rules, tool)
+    if isinstance(models := getattr(config, "models", None), Models):
+        _check_weights(rules, models, params)
+    if is_dask(dispatch := getattr(config, "dispatch", "")) and "://" in dispatch:
+        rules.check_address("The request", dispatch)
+    if isinstance(judges := getattr(config, "judges", None), JudgeAccess):
+        check_judges(rules, judges)
+    job.check_outside(config, rules)
 
 
 def check_judges(rules: Allowed, access: JudgeAccess) -> None:
@@ -230,28 +232,6 @@ def check_target(rules: Allowed, target: Target, own: Sequence[Target]) -> None:
         _check_model(rules, "The target", str(target.model), target.api_base, target.api_key_env)
     for variable in (name for text in target.headers.values() for name in variables_of(text)):
         rules.check_named("The target", variable, "allowed_key_variables")
-
-
-def check_measuring(rules: Allowed, config: Measuring) -> None:
-    """Refuse files, parameters and places of an evaluation that requests from outside may not name.
-
-    Args:
-        rules: What they may name.
-        config: What an evaluation is to measure, and where.
-
-    Raises:
-        UsageError: One is not allowed.
-    """
-    for file in config.evaluator_files:
-        rules.check_file("evaluators file", file, code=True)
-    if config.evaluators_dir:
-        rules.check_file("folder of evaluators", config.evaluators_dir)
-    check_output(rules, config.output)
-    for tool in _search_tools(config.params):
-        _check_search_tool(rules, tool)
-    check_weights(rules, config.models, config.params)
-    if is_dask(config.dispatch) and "://" in config.dispatch:
-        rules.check_address("The request", config.dispatch)
 
 
 def check_output(rules: Allowed, output: str | None) -> None:
@@ -336,16 +316,8 @@ def _search_tools(params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield values[_SEARCH_TOOL]
 
 
-def check_weights(rules: Allowed, models: Models, params: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse weights to fetch or to unpickle that requests from outside may not name.
-
-    Args:
-        rules: What they may name.
-        params: Parameters by evaluator, some of which name weights.
-
-    Raises:
-        UsageError: One is not allowed.
-    """
+def _check_weights(rules: Allowed, models: Models, params: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse weights to fetch or to unpickle that requests from outside may not name."""
     for name in _fetched(models, params):
         rules.check_named("The request", name, "allowed_models")
     if models.allow_pickle and not rules.pickle:

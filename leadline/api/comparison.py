@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from leadline.api.checked_config import checked
-from leadline.flows.compare.config import CompareConfig
-from leadline.flows.compare.prepare import run_comparison
+from leadline.api.settings import checked
+from leadline.flows.compare import Compare, CompareConfig
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def compare(baseline: str | Evaluated = "", candidate: str | Evaluated = "latest
             ``tag:NAME``, or one of its models as ``RUN:MODEL``. Left out where ``versions`` are named.
             Results are compared in their store.
         candidate: What is new, named in the same way; ``:MODEL`` is a model of the baseline's run.
-        **options: Fields of :class:`~leadline.flows.compare.config.CompareConfig`, for example ``margin=0.02``.
+        **options: Fields of :class:`~leadline.flows.compare.CompareConfig`, for example ``margin=0.02``.
 
     Returns:
         The verdict, the reason, each metric with its interval, and where the report is.
@@ -41,4 +40,4 @@ def compare(baseline: str | Evaluated = "", candidate: str | Evaluated = "latest
     stores = (getattr(side, "store", None) for side in (baseline, candidate))
     found = {store.location for store in stores if isinstance(store, Store)}
     place = {"store": found.pop()} if len(found) == 1 else {}
-    return run_comparison(checked(CompareConfig, place | options | sides))
+    return Compare().check(checked(CompareConfig, place | options | sides)).compared()

@@ -13,12 +13,11 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
-from leadline.api.accepted_settings import AcceptedSettings
-from leadline.api.checked_config import checked
 from leadline.api.comparison import Evaluated
 from leadline.api.inputs import Data, Staged, stage
 from leadline.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.api.result import Result
+from leadline.api.settings import AcceptedSettings, checked
 from leadline.api.shown_progress import shown
 from leadline.api.target_answers import AskedTarget, TargetFunction, Targets, asked, collect_answers
 from leadline.evaluators.core.registry import lent
@@ -26,11 +25,11 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import DatasetError, LeadlineError, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
-from leadline.flows.evaluate.steps import DirectSteps
-from leadline.flows.shared.reading import reading
+from leadline.flows.prefect.resolve import ensure_api
+from leadline.flows.shared.files import reading
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
 from leadline.tasks.ground.timeline import Timeline, in_part, timed_by
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load import load_dataset
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
@@ -262,7 +261,21 @@ def _evaluated(
 
 
 def _run(config: EvaluateConfig, staged: Staged | None, *, flow: bool) -> EvaluateResult:
-    return _recorded(config) if flow else _directly(config, staged)
+    """Check a request, and evaluate: as a Prefect flow where that is wanted and there is a server, else here."""
+    from leadline.flows.evaluate.job import Evaluate  # it scores, which a check of one answer does not
+
+    job = Evaluate(asks_here=True)
+    checked = job.check(config)
+    if staged is not None and staged.is_own:  # data that was handed over is recorded as what it is
+        loaded = replace(checked.loaded, source=staged.shown)
+        checked = replace(checked, loaded=loaded, shown=staged.shown)
+    if flow:
+        with ensure_api() as api:
+            if api is not None:
+                from leadline.flows.prefect.prefect_steps import recorded  # Prefect takes more than a second
+
+                return recorded(job, config, checked)
+    return job.carry_out(config, job.plain_steps(), checked)
 
 
 @contextmanager
@@ -286,43 +299,3 @@ def _in_python(text: str) -> str:
 
     text = _MAPS.sub(argument, text)
     return _OPTION.sub(lambda option: f'{option[1].replace("-", "_")}="{option[2]}"', text)
-
-
-class _Steps(DirectSteps):
-    """Runs the steps in this process; data that was handed over is recorded as what it is.
-
-    Args:
-        staged: The data.
-    """
-
-    def __init__(self, staged: Staged | None) -> None:
-        self._shown = staged.shown if staged is not None and staged.is_own else ""
-
-    def step(self, name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
-        if self._shown and "config" in kwargs:
-            kwargs["config"] = {**kwargs["config"], "dataset": self._shown}
-        done = super().step(name, function, *args, **kwargs)
-        return replace(done, source=self._shown) if self._shown and isinstance(done, LoadedDataset) else done
-
-
-def _directly(config: EvaluateConfig, staged: Staged | None = None) -> EvaluateResult:
-    """Run an evaluation in this process."""
-    from leadline.flows.evaluate.run import run_evaluation
-
-    chosen(config, check_key=True)
-    return run_evaluation(config, _Steps(staged))
-
-
-def _recorded(config: EvaluateConfig) -> EvaluateResult:
-    """Run an evaluation as a Prefect flow, where there is a server."""
-    from leadline.flows.prefect.resolve import ensure_api
-
-    prepare(config, check_key=True)
-    with ensure_api() as api:
-        if api is None:
-            return _directly(config)
-        from leadline.flows.evaluate.flow import evaluate as flow
-        from leadline.flows.prefect.prefect_steps import recorded
-
-        return recorded(flow, config, _directly)

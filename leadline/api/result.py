@@ -14,7 +14,7 @@ from leadline.api.forest_plot import forest_plot
 from leadline.api.shown_case import ShownCase, shown_case
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import one_line
-from leadline.flows.collect.config import CollectResult
+from leadline.flows.collect import CollectResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.publish.exports import frames
@@ -153,7 +153,7 @@ class Result:
 
         Args:
             other: The baseline: a result, or a run by its id, ``latest~1`` or ``tag:NAME``.
-            **options: Fields of :class:`~leadline.flows.compare.config.CompareConfig`, for example ``margin=0.02``.
+            **options: Fields of :class:`~leadline.flows.compare.CompareConfig`, for example ``margin=0.02``.
 
         Returns:
             The verdict, the reason, each metric with its interval, and where the report is.

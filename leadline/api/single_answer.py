@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leadline.api.checked_config import checked
 from leadline.api.evaluation import requested_values
 from leadline.api.metric_choice import Metrics, chosen_metrics
+from leadline.api.settings import checked
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric

@@ -16,10 +16,9 @@ from leadline.evaluators.ground.code_digest import code_digest
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.refusal import refusals_of
-from leadline.flows.collect.collection import collect_loaded
-from leadline.flows.collect.config import CollectResult
+from leadline.flows.collect import Collection, CollectResult
+from leadline.flows.job import JobSteps
 from leadline.flows.shared.judge_access import limits_for
-from leadline.flows.shared.plain_steps import PlainSteps
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.function_target import held
@@ -104,7 +103,7 @@ def collect_answers(
             _target(key, handed_over.enter_context(held(function, _identifier(key, function, asked))), asked.settings)
             for key, function in asked.functions.items()
         )
-        return collect_loaded(store, loaded, targets, output, limits_for(None, None, team), PlainSteps())
+        return Collection(store, loaded, targets, output, limits_for(None, None, team)).collected(JobSteps())
 
 
 def _identifier(key: str, function: TargetFunction, asked: AskedTarget) -> str:

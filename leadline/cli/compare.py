@@ -14,7 +14,7 @@ from leadline.flows.command.grouped_help import GroupedCommand
 from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, relay_warnings, session_options
-from leadline.flows.compare.config import CompareConfig
+from leadline.flows.compare import Compare, CompareConfig
 
 if TYPE_CHECKING:
     from leadline.tasks.compare import Comparison, MetricComparison
@@ -60,9 +60,7 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
     """
     config = _config(session, sides, options)
     relay_warnings()
-    from leadline.flows.compare.prepare import run_comparison
-
-    found = run_comparison(config)
+    found = Compare().check(config).compared()
     if as_json:
         from leadline.tasks.compare.report import record
 

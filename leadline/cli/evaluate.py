@@ -15,14 +15,13 @@ from leadline.evaluators.ground.text import count, nouns
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.flows.evaluate.command_run import evaluated
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.ground.timeline import Timeline, timed_by
 from leadline.tasks.ground.trace_events import MOST_CALLS, noting_imports, write_trace
-from leadline.tasks.runs.run_sentences import cost_line, gate_line, gate_reason, scores_line, work_line
-from leadline.tasks.runs.tally import tally_in_words
+from leadline.tasks.runs.run_sentences import gate_reason
 
 if TYPE_CHECKING:
     from leadline.flows.evaluate.config import EvaluateResult
@@ -87,9 +86,12 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
     """
     timeline = Timeline(session.began)
     with timed_by(timeline), noting_imports(timeline) if profile else nullcontext():
-        result = evaluated(session, config)
+        from leadline.flows.evaluate.job import Evaluate  # it scores, which a plan does not
+
+        job = Evaluate(asks_here=True)
+        result = run_job(session, job, config)
     result = _ended(result, config, timeline, profile)
-    _print_json(result) if as_json else _print_result(result)
+    print_outcome(job, result, as_json=as_json)
     if config.fail_on.value == "never" or result.gate == "pass":
         return 0
     verdict = "failed" if result.gate == "fail" else "could not be decided"
@@ -160,44 +162,6 @@ def _print_left_out(left_out: Mapping[str, str]) -> None:
     click.echo(f"\nLeft out, {count(len(left_out), 'evaluator')} (-e ID runs one all the same):")
     for why in sorted(by_reason, key=lambda why: (why == BY_NAME, -len(by_reason[why]))):
         click.echo(f"  {clean(why)}\n    {', '.join(by_reason[why])}")
-
-
-def _print_result(result: EvaluateResult) -> None:
-    report = result.report.absolute()
-    lines = (
-        ("Gate", clean(gate_line(result))),
-        *((f"  {answer.question}", clean(answer.line)) for answer in result.questions),
-        *((("Judging", clean(result.stopping)),) if result.stopping else ()),
-        ("Scores", scores_line(result)),
-        ("Rows", work_line(result)),
-        *((("Judge", cost_line(result)),) if result.judge_calls or result.judge_made_again else ()),
-        ("Problems", tally_in_words(result.problems_by_fault)),
-        *(("" if place else "Worst", clean(text)) for place, text in enumerate(result.worst)),
-        *((("Choose", clean(result.recommendation)),) if result.recommendation else ()),
-        *((("Changed", clean(result.changed)),) if result.changed else ()),
-        *((("Embedder", clean(result.embedder)),) if result.embedder else ()),
-        ("Time", result.time.in_words()),
-        ("Run", result.run),
-        ("Report", str(report)),
-        ("", result.report_url or report.as_uri()),
-        *((("Files", _left_out(result)),) if _leaves_rows_out(result) else ()),
-    )
-    for label, text in lines:
-        click.echo(f"{label:<10} {text}")
-
-
-def _leaves_rows_out(result: EvaluateResult) -> bool:
-    """Tell whether the run is too large for the files that repeat every row; they were not asked for either."""
-    return not (result.report.parent / "scores.csv").exists()
-
-
-def _left_out(result: EvaluateResult) -> str:
-    command = f"leadline store export {result.run} --as sonar|csv"
-    return f"every score is in scores.parquet; per evaluator, and as CSV: {command}"
-
-
-def _print_json(result: EvaluateResult) -> None:
-    print_json(result.model_dump(mode="json") | {"report_uri": result.report_url or result.report.absolute().as_uri()})
 
 
 def _columns(planned: PlanPreview) -> str:

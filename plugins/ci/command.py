@@ -11,8 +11,8 @@ import click
 from leadline.evaluators.ground.text import count
 from leadline.flows.command.options import form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
+from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.flows.evaluate.command_run import evaluated
 from leadline.plugins.ci.config import CiConfig
 from leadline.tasks.ground.timeline import Timeline, timed_by
 
@@ -69,11 +69,12 @@ def _check(session: Session, request: CheckRequest, *, as_json: bool) -> int:
 
 
 def _evaluate(session: Session, config: EvaluateConfig) -> EvaluateResult:
+    from leadline.flows.evaluate.job import Evaluate
     from leadline.flows.evaluate.run import record_time
     from leadline.tasks.store.store import Store
 
     with timed_by(Timeline()) as timeline:
-        result = evaluated(session, config)
+        result = run_job(session, Evaluate(asks_here=True), config)
     return record_time(result, Store.open(config.store), timeline)
 
 

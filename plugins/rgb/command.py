@@ -182,8 +182,9 @@ def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed:
 def _evaluated(session: Session, dataset: str, scorer: str) -> str:
     """Evaluate a dataset with RGB's evaluators; returns the run's id."""
     from leadline.evaluators.core.suites import suite
-    from leadline.flows.evaluate.command_run import evaluated
+    from leadline.flows.command.running import run_job
     from leadline.flows.evaluate.config import EvaluateConfig
+    from leadline.flows.evaluate.job import Evaluate
     from leadline.flows.shared.settings import Dispatch
 
     params: Mapping[str, dict[str, Any]] = {id_: {"scorer": scorer} for id_ in suite("rgb")}
@@ -196,7 +197,7 @@ def _evaluated(session: Session, dataset: str, scorer: str) -> str:
         name=f"RGB, scorer {scorer}",
     )
 
-    return evaluated(session, config).run
+    return run_job(session, Evaluate(asks_here=True), config).run
 
 
 def _print(table: Table) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from threading import Lock
 from typing import Final
 
@@ -19,6 +21,15 @@ from leadline.tasks.store.store import Store
 
 LEDGER_VARIABLE: Final = "LEADLINE_LEDGER"
 _POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def new_name(kind: str) -> str:
+    """Return a name under which the calls of a job are put on record; it sorts by time.
+
+    Args:
+        kind: The job, such as ``collect``.
+    """
+    return f"{kind}-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}"
 
 
 def ledger_place(store: Store) -> Path | str:

@@ -8,11 +8,12 @@ import click
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
 from leadline.flows.command.options import fill_in, form_options
-from leadline.flows.command.output import clean, print_json, print_table
-from leadline.flows.command.session import Session, check_ledger, say, session_options
-from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.command.output import print_table
+from leadline.flows.command.running import print_outcome, run_here
+from leadline.flows.command.session import Session, session_options
+from leadline.flows.perturb import Perturb, PerturbConfig
+from leadline.tasks.perturb.perturbations import described
 
 
 @click.command()
@@ -36,8 +37,6 @@ def perturb(
     flip.
     """
     if listed:
-        from leadline.tasks.perturb.perturbations import described
-
         print_table(("perturbation", "what it does"), list(described().items()))
         return
     if suite is None or not options["recipes"]:
@@ -46,22 +45,8 @@ def perturb(
             hint="For example: leadline data perturb s.json --with typo",
             code=ErrorCode.CONFIG_OPTION,
         )
-    from dataclasses import asdict
-
-    from leadline.flows.perturb.prepare import asks_judge, make_copies, output_of
-
     config = fill_in(PerturbConfig, "data perturb", options | {"suite": suite, "store": session.store})
-    if asks_judge(config):
-        check_ledger(config.store)
-    done = make_copies(config)
-    path = output_of(config).absolute()
-    if as_json:
-        print_json(asdict(done) | {"suite": path})
-        return
-    for name, number in done.copies.items():
-        say(f"{name}: {count(number, 'copy', 'copies')}")
-    for name, number in done.unchanged.items():
-        say(f"{name}: nothing to change in {count(number, 'question')}")
-    for message, number in done.failed.items():
-        say(f"{count(number, 'copy was', 'copies were')} not written: {clean(message)}")
-    click.echo(str(path))
+    result = run_here(Perturb(), config)
+    print_outcome(Perturb(), result, as_json=as_json)
+    if not as_json:
+        click.echo(str(result.suite))

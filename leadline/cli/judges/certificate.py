@@ -45,7 +45,7 @@ def judges_certify(
     beside the labels, and the run shows it if it has the same prompt and judge. A judge that is not certified leaves
     with exit code 1.
     """
-    from leadline.flows.judges.certifying import prepare_certifying
+    from leadline.flows.judges import prepare_certifying
     from leadline.flows.shared.judge_access import judges_of, limits_of
     from leadline.tasks.pipeline import correct_again
     from leadline.tasks.runs.lookup import find_run

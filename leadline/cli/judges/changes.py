@@ -16,7 +16,7 @@ from leadline.flows.command.running import stoppable
 from leadline.flows.command.session import F, Session, check_ledger, say, session_options
 
 if TYPE_CHECKING:
-    from leadline.flows.judges.config import CheckJudgesConfig
+    from leadline.flows.check_judges import CheckJudgesConfig
     from leadline.tasks.judges.drift.enrolment import Enrolment
     from leadline.tasks.judges.drift.judge_standing import JudgeStanding
 
@@ -58,7 +58,7 @@ def judges_enrol(
 
     A hosted judge is asked about each row four times.
     """
-    from leadline.flows.judges.prepare import enrol_judge
+    from leadline.flows.check_judges import enrol_judge
 
     check_ledger(session.store)
     with stoppable(_KEPT):
@@ -81,11 +81,12 @@ def judges_check(session: Session, /, judge: str | None, cached: bool, as_json: 
 
     Leaves with exit code 1 where a judge has changed, and with 3 where one could not be asked.
     """
-    from leadline.flows.judges.prepare import check_judges
+    from leadline.flows.check_judges import CheckJudges
 
     check_ledger(session.store)
     with stoppable(_KEPT):
-        found = list(check_judges(_config(session, places, *([judge] if judge else [])), anew=not cached))
+        wanted = CheckJudges().check(_config(session, places, *([judge] if judge else [])))
+        found = list(wanted.checked(anew=not cached))
     if as_json:
         print_json([one.standing.to_json() | {"name": one.name, "not_checked": one.problem or None} for one in found])
     for one in found if not as_json else ():
@@ -110,7 +111,7 @@ def judges_accept(session: Session, /, judge: str, **places: Any) -> None:
 
     Its scores from now on never mix with those from before.
     """
-    from leadline.flows.judges.prepare import accept_judge
+    from leadline.flows.check_judges import accept_judge
 
     check_ledger(session.store)
     with stoppable(_KEPT):
@@ -170,7 +171,7 @@ def _line(standing: JudgeStanding, now: datetime) -> list[str]:
 
 
 def _config(session: Session, places: dict[str, Any], *judges: str) -> CheckJudgesConfig:
-    from leadline.flows.judges.config import CheckJudgesConfig
+    from leadline.flows.check_judges import CheckJudgesConfig
 
     return CheckJudgesConfig(judges=judges, store=session.store, **places)
 

@@ -74,7 +74,7 @@ def judges_compare(
 
     All are asked about the same labelled rows. Scores that the store has are not asked for again.
     """
-    from leadline.flows.judges.candidates import candidates
+    from leadline.flows.judges import candidates
 
     store = session.open_store()
     found = candidates(store, names, set_name, question, access_of(options), held_out=held_out)
@@ -111,7 +111,7 @@ def judges_train(
     What was learned is printed for leadline.toml. Half of the rows are learned from. The other half, which judges
     compare takes with --held-out, says how good the jury is.
     """
-    from leadline.flows.judges.candidates import candidates, jury_named
+    from leadline.flows.judges import candidates, jury_named
     from leadline.tasks.judges.labels.jury_training import train_jury
 
     store, access = session.open_store(), access_of(options)

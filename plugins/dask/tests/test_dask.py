@@ -18,8 +18,8 @@ import pytest
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.failures import NoWorkers, Stopped
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.settings import Judges
 from leadline.plugins.dask import dask_chunks, dask_cluster
 from leadline.plugins.dask.dask_chunks import DaskChunks, DaskTimeouts
@@ -95,7 +95,7 @@ class Bench:
             dataset=str(self.folder / "rows.jsonl"), evaluators=evaluators, store=self.store(store),
             judges=judges, dispatch=dispatch, processes=2, **options,
         )  # fmt: skip
-        return run_evaluation(config, DirectSteps())
+        return Evaluate()(config)
 
     def store(self, store: str) -> str:
         """Return where a store is: in this folder, unless it is an address."""
@@ -308,7 +308,7 @@ def test_workers_take_only_what_they_can_score_and_stop_asking_for_a_run_that_le
         Bench(tmp_path, 400, endpoint)
         seen = []
 
-        class Steps(DirectSteps):
+        class Steps(EvaluationSteps):
             def score(self, chunks: Any, *rest: Any) -> None:
                 assert {chunk.lane for chunk in chunks} == {"cpu", "judge"}
                 chunk = next(chunk for chunk in chunks if chunk.lane == "judge")
@@ -331,7 +331,7 @@ def test_workers_take_only_what_they_can_score_and_stop_asking_for_a_run_that_le
             dataset=str(tmp_path / "rows.jsonl"), evaluators=("bleu", JUDGED[0]), store=str(tmp_path / "store"),
             judges=Judges(config=str(tmp_path / "judges.toml")), dispatch=farm.address,
         )  # fmt: skip
-        result = run_evaluation(config, Steps())
+        result = Evaluate().carry_out(config, Steps())
         counts = Counter(endpoint.answered)
     assert Store.open(tmp_path / "store").run(result.run).read()["workers"] == {"judge": 1}, "rules stay here"
     assert seen[0] == seen[1], "nobody waits for these answers"

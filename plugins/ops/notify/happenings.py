@@ -23,9 +23,9 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events.filters import EventFilter, EventNameFilter, EventOccurredFilter
 from prefect.events.schemas.events import ReceivedEvent
 
-from leadline.flows.judges.change_event import JUDGE_CHANGED
 from leadline.flows.prefect.prefect_events import FAILED, failure_reason, known_as, pages
 from leadline.flows.prefect.report_links import ui_address
+from leadline.flows.shared.judge_change import JUDGE_CHANGED
 from leadline.plugins.ops.notify.notice import Kind, Notice
 from leadline.tasks.runs.run_index import RunIndex, RunLine
 

@@ -41,7 +41,7 @@ _SLICE: Final = ("slice_column", "slice_value")
 
 PUBLISHED: Final[Mapping[str, tuple[PublishedColumn, ...]]] = {
     "scores": (
-        PublishedColumn("row_id", "scores.row_id", "int64", "the row, from 0 as in `leadline store sql`: a case and a model"),
+        PublishedColumn("row_id", "scores.row_id", "int64", "the row, from 0 as in `store sql`: a case and a model"),
         PublishedColumn("case", "cases.case_key"),
         PublishedColumn("model", "models.model_key"),
         _EVALUATOR,

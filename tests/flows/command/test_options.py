@@ -17,14 +17,14 @@ from leadline.cli.evaluate import make_config
 from leadline.cli.main import run
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.settings.settings import Settings
-from leadline.flows.collect.config import CollectConfig
+from leadline.flows.collect import CollectConfig
 from leadline.flows.command.options import form_options, parse_params
 from leadline.flows.command.session import Session, session_options
-from leadline.flows.compare.config import CompareConfig
+from leadline.flows.compare import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.generate.config import GenerateConfig
+from leadline.flows.generate import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.perturb import PerturbConfig
 from leadline.flows.shared.form import FormModel, settings_in
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.flows.shared.settings import FailOn, Judges, Models

@@ -110,7 +110,7 @@ def test_a_schedule_that_is_switched_off_may_still_lack_its_parameters() -> None
 
 def nightly(parameters: dict[str, Any], **of_deployment: Any) -> Deployment:
     return Deployment(
-        name="nightly-check", entrypoint="leadline.flows.evaluate.flow.evaluate", parameters=of_deployment,
+        name="nightly-check", entrypoint="leadline.flows.served.evaluate", parameters=of_deployment,
         work_pool=PoolOfDeployment(name="flows"),
         schedules=(Schedule(slug="nightly", cron="0 3 * * *", parameters=parameters),),
     )  # fmt: skip

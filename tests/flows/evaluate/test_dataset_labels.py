@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import table
@@ -27,7 +26,7 @@ def _evaluate(folder: Path, labelled: int, *, name: str = "exact_match.exact_mat
     file = folder / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
     config = EvaluateConfig(dataset=str(file), evaluators=["exact_match"], store=str(folder / "store"))
-    return run_evaluation(config, DirectSteps())
+    return Evaluate()(config)
 
 
 def _tables(folder: Path, result: EvaluateResult) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

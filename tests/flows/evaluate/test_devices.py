@@ -13,8 +13,9 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.evaluate.artifacts import _summary
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.run import _follow, run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.evaluate.run import _follow
+from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Models
 from leadline.tasks.ground.timeline import Timeline
@@ -36,7 +37,7 @@ def evaluated(folder: Path, evaluator: str = "answer_semantic_similarity", **mod
         dataset=str(folder / "rows.jsonl"), evaluators=(evaluator,), store=str(folder / "store"),
         models=Models(embedder=str(embedder), **models),
     )  # fmt: skip
-    return run_evaluation(config, DirectSteps())
+    return Evaluate()(config)
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_device_that_is_not_here_ends_the_run_with_one_line(tmp_path: Path) ->
 
 def test_a_device_that_no_worker_has_ends_the_run(tmp_path: Path) -> None:
     run = Store.open(tmp_path).new_run()
-    finished = _follow(run, (CHUNK,), DirectSteps(), Retries(()), Timeline())
+    finished = _follow(run, (CHUNK,), EvaluationSteps(), Retries(()), Timeline())
     finished(CHUNK, NoWorkers("Nobody is there."))  # leaves rows unscored
     with pytest.raises(UsageError, match="no 'cuda' there"):
         finished(CHUNK, NoWorkers("no 'cuda' there", code=ErrorCode.MODEL_DEVICE))
@@ -79,7 +80,7 @@ def test_a_device_that_no_worker_has_ends_the_run(tmp_path: Path) -> None:
 
 def test_each_device_of_several_workers_is_on_record(tmp_path: Path) -> None:
     run = Store.open(tmp_path).new_run()
-    finished = _follow(run, (CHUNK,), DirectSteps(), Retries(()), Timeline())
+    finished = _follow(run, (CHUNK,), EvaluationSteps(), Retries(()), Timeline())
     for device in ("cuda", "", "cpu", "cuda"):
         finished(CHUNK, ChunkResult(CHUNK.name, 8, 0, device=device))
     assert run.read()["devices"] == ["cpu", "cuda"]

@@ -16,9 +16,8 @@ from pydantic import ValidationError
 from leadline.cli.main import cli
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.tables import records
 from leadline.tasks.store.store import Store
@@ -92,7 +91,7 @@ def configure(
 
 
 def evaluated(config: EvaluateConfig) -> EvaluateResult:
-    return run_evaluation(config, DirectSteps())
+    return Evaluate()(config)
 
 
 def read(result: EvaluateResult, statement: str) -> list[dict[str, Any]]:

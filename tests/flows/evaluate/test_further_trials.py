@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.tables import records
 from leadline.tasks.store.store import Store
@@ -78,7 +77,7 @@ def evaluate(tmp_path: Path, endpoint: JudgeEndpoint, monkeypatch: pytest.Monkey
     def run(dataset: Path, *, evaluators: tuple[str, ...] = (EVALUATOR,), **judges: Any) -> EvaluateResult:
         asked = {"config": str(config)} | judges
         values = {"dataset": str(dataset), "evaluators": evaluators, "judges": asked, "store": str(store)}
-        return run_evaluation(EvaluateConfig.model_validate(values | {"dispatch": "inline"}), DirectSteps())
+        return Evaluate()(EvaluateConfig.model_validate(values | {"dispatch": "inline"}))
 
     return run
 

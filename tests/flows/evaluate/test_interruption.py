@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import Judges
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.store.store import Store
@@ -40,7 +39,7 @@ def test_an_interrupted_run_asks_the_judge_no_more(tmp_path: Path) -> None:
         )  # fmt: skip
         threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
-            run_evaluation(config, DirectSteps())
+            Evaluate()(config)
         asked = len(endpoint.log)
         time.sleep(0.5)
         assert len(endpoint.log) == asked

@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 
-from leadline.flows.compare.config import CompareConfig
-from leadline.flows.compare.prepare import run_comparison
+from leadline.flows.check_judges import CheckJudges, CheckJudgesConfig, accept_judge, enrol_judge
+from leadline.flows.compare import Compare, CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
-from leadline.flows.judges.config import CheckJudgesConfig
-from leadline.flows.judges.prepare import accept_judge, enrol_judge, run_checks
 from leadline.tasks.ground.timeline import Timeline, timed_by
 from leadline.tasks.judges.labels.judging import occasion_at
 from leadline.tasks.runs.show import overview
@@ -50,7 +47,7 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChangingJ
 
 def evaluate(**changes: Any) -> EvaluateResult:
     values = {"dataset": "rows.jsonl", "evaluators": ["test.brief"], "store": "store", "processes": 1}
-    return run_evaluation(EvaluateConfig.model_validate(values | {"dispatch": "inline"} | changes), DirectSteps())
+    return Evaluate()(EvaluateConfig.model_validate(values | {"dispatch": "inline"} | changes))
 
 
 def enrol() -> None:
@@ -115,21 +112,21 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
     assert (after.computed, after.reused, after.scored) == (ROWS, 0, ROWS)
     assert set(segments) < set(Path("store/scores/test.brief").iterdir()), "nothing of before was touched"
 
-    compared = run_comparison(CompareConfig(baseline=before.run, candidate=after.run, store="store"))
+    compared = Compare().check(CompareConfig(baseline=before.run, candidate=after.run, store="store")).compared()
     [metric] = compared.metrics
     assert metric.verdict == "incomparable"
     assert "The judge changed between the two runs (epoch 0 → 1): judge the baseline again, 60 calls, " in metric.reason
     assert "leadline evaluate rows.jsonl" in metric.reason
 
-    mixed = run_comparison(CompareConfig(baseline=gated.run, candidate=warned.run, store="store"))
+    mixed = Compare().check(CompareConfig(baseline=gated.run, candidate=warned.run, store="store")).compared()
     assert [found.verdict for found in mixed.metrics] == ["incomparable"]
     assert "one of them has scores of it although it had changed" in mixed.metrics[0].reason
-    reused = run_comparison(CompareConfig(baseline=gated.run, candidate=later.run, store="store"))
+    reused = Compare().check(CompareConfig(baseline=gated.run, candidate=later.run, store="store")).compared()
     assert [found.verdict for found in reused.metrics] == ["incomparable"]
 
 
 def run_checks_of_another_day() -> Any:
-    import leadline.flows.judges.prepare as prepare
+    import leadline.flows.check_judges as prepare
     import leadline.tasks.judges.drift.drift_check as module
 
     class Tomorrow(module.datetime):  # type: ignore[name-defined,misc]
@@ -140,7 +137,7 @@ def run_checks_of_another_day() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "datetime", Tomorrow)
         patch.setattr(prepare, "datetime", Tomorrow)
-        return run_checks(CheckJudgesConfig(store="store"))
+        return CheckJudges()(CheckJudgesConfig(store="store"))
 
 
 def test_a_judge_that_changes_while_a_run_of_seven_hours_asks_it_is_found_at_the_runs_end(
@@ -177,7 +174,7 @@ def test_a_judge_that_changes_while_a_run_of_seven_hours_asks_it_is_found_at_the
     assert (told[1]["stopped"], told[1]["newly_changed"]) == (False, True)
     [problem] = [problem for problem in problems(found) if problem["severity"] == "high"]
     assert "Its scores of this run are not to be compared with those of before" in problem["description"]
-    mixed = run_comparison(CompareConfig(baseline=before.run, candidate=found.run, store="store"))
+    mixed = Compare().check(CompareConfig(baseline=before.run, candidate=found.run, store="store")).compared()
     assert [metric.verdict for metric in mixed.metrics] == ["incomparable"]
     write_rows(Path("next.jsonl"), 2 * ROWS + 10)
     after = evaluate(dataset="next.jsonl", fail_on="high")

@@ -13,8 +13,7 @@ import pytest
 
 from leadline.cli.main import run
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.tasks.store.object_storage import Bucket
 from tests.support.stores.s3 import S3, SECRET, environment
 
@@ -91,9 +90,9 @@ def test_a_rerun_that_computes_nothing_uploads_the_record_the_report_and_the_tab
 
     monkeypatch.setattr(Bucket, "_put", counted)
     config = EvaluateConfig(dataset=str(dataset), evaluators=["bleu", "rouge", "exact_match"], store=s3.url)
-    assert run_evaluation(config, DirectSteps()).computed == 120
+    assert Evaluate()(config).computed == 120
     uploaded.clear()
-    again = run_evaluation(config, DirectSteps())
+    again = Evaluate()(config)
     assert (again.computed, again.reused) == (0, 120)
     assert len(set(uploaded)) <= 15
     assert len(uploaded) <= 17
@@ -103,5 +102,5 @@ def test_a_rerun_that_computes_nothing_uploads_the_record_the_report_and_the_tab
     assert {"gate", "questions", "counts", "problems", "slices", "workers"} <= here.keys()
 
     uploaded.clear()
-    run_evaluation(config.model_copy(update={"results": "sonar"}), DirectSteps())
+    Evaluate()(config.model_copy(update={"results": "sonar"}))
     assert any(f"/{name}_" in path for path in uploaded for name in ("bleu", "rouge")), "asked for, it is there"

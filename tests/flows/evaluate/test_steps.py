@@ -13,8 +13,8 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate import steps
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.ground.timeline import PARTS
@@ -32,7 +32,7 @@ def test_an_evaluation_needs_no_prefect(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
     config = EvaluateConfig(dataset=str(file), evaluators=["bleu"], store=str(tmp_path / "store"))
-    first, second = (run_evaluation(config, DirectSteps()) for _ in range(2))
+    first, second = (Evaluate()(config) for _ in range(2))
     assert (first.computed, first.reused) == (20, 0)
     assert (second.computed, second.reused) == (0, 20)
     assert first.report.exists()
@@ -42,7 +42,7 @@ def test_a_run_records_where_its_time_went(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps({"question": "q", "answer": "a", "expected_answer": "a", "model": "m"}))
     config = EvaluateConfig(dataset=str(file), evaluators=["bleu"], store=str(tmp_path / "store"))
-    result = run_evaluation(config, DirectSteps())
+    result = Evaluate()(config)
     run = Store.open(config.store).run(result.run)
     recorded = run.read()["time"]
     assert recorded == result.time.to_json()
@@ -68,9 +68,9 @@ def test_a_run_records_where_its_time_went(tmp_path: Path) -> None:
 
 
 def test_workers_are_reached_through_a_server_only() -> None:
-    assert DirectSteps().workers(Dispatch.AUTO, ["cpu"]) == {}
+    assert EvaluationSteps().workers(Dispatch.AUTO, ["cpu"]) == {}
     with pytest.raises(UsageError, match="Prefect server"):
-        DirectSteps().workers(Dispatch.WORKERS, ["cpu"])
+        EvaluationSteps().workers(Dispatch.WORKERS, ["cpu"])
 
 
 @pytest.mark.parametrize(("failures", "attempts"), [(2, 3), (9, 3)])
@@ -88,7 +88,7 @@ def test_a_chunk_that_fails_is_tried_again_twice(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(LocalLanes, "score", score)
     chunks = [Chunk(store="s", run="r", dataset="d", lane="cpu", number=0, first=0, last=9, rows=10, scores=10)]
     lanes = open_lanes(1, chunks, {}, Dispatch.AUTO)
-    DirectSteps().score(chunks, lanes, Retries(()), lambda _, result: ended.append(result))
+    EvaluationSteps().score(chunks, lanes, Retries(()), lambda _, result: ended.append(result))
     assert len(asked) == attempts
     assert isinstance(ended[0], ChunkResult if failures < attempts else OSError)
 

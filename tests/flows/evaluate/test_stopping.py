@@ -13,8 +13,7 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import FailOn, Judges
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.tables import records
@@ -53,7 +52,7 @@ def run(folder: Path, endpoint: JudgeEndpoint, dataset: Path, **more: Any) -> Ev
     }  # fmt: skip
     judges = Judges(model="openai/judge", api_base=endpoint.url)
     config = EvaluateConfig(**{"dataset": str(dataset), "judges": judges, "store": str(folder / "store"), **asked})
-    return run_evaluation(config, DirectSteps())
+    return Evaluate()(config)
 
 
 def table(folder: Path, result: EvaluateResult, statement: str) -> list[dict[str, Any]]:

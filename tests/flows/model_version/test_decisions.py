@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from leadline.cli.main import run as leadline
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.compare.config import CompareResult
+from leadline.flows.compare import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
 from leadline.flows.model_version.prepare import evaluation_of, reading_of_suite, target_of
@@ -197,5 +197,5 @@ def test_only_a_version_that_passed_leaves_with_0(
     standing: str, decision: Verdict | None, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     result = ModelVersionResult(model="m", version="v", standing=standing, decision=decision, reason="It is so.")
-    monkeypatch.setattr("leadline.cli.service.check_version.on_an_api", lambda *_, **__: result)
+    monkeypatch.setattr("leadline.cli.service.check_version.run_job", lambda *_, **__: result)
     assert leadline(["--store", str(tmp_path), "service", "check-version", "m", "v", "s.json", "--target", "x"]) == code

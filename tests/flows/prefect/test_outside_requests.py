@@ -9,19 +9,18 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.collect.config import CollectConfig
-from leadline.flows.collect.flow import check_collection
+from leadline.flows.check_judges import CheckJudges, CheckJudgesConfig
+from leadline.flows.collect import Collect, CollectConfig
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.flow import check_evaluation
-from leadline.flows.generate.config import GenerateConfig
-from leadline.flows.generate.flow import check_generation
+from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.generate import Generate, GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.model_version.flow import check_version
-from leadline.flows.perturb.config import PerturbConfig
-from leadline.flows.perturb.flow import check_perturbation
+from leadline.flows.model_version.job import CheckVersion
+from leadline.flows.perturb import Perturb, PerturbConfig
 from leadline.flows.prefect.outside_requests import (
     Allowed,
     allowed,
+    check_request,
     check_store,
     is_from_outside,
     is_public,
@@ -139,7 +138,7 @@ def test_public_addresses_are_public() -> None:
 )
 def test_an_evaluation_from_outside_names_nothing_unlisted(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        check_evaluation(evaluation(**settings))
+        check_request(Evaluate(), evaluation(**settings))
     assert said in str(refused.value)
     assert "write in [service] of leadline.toml where the worker runs: allow" in refused.value.hint
 
@@ -157,36 +156,38 @@ def test_an_evaluation_from_outside_names_nothing_unlisted(settings: dict[str, A
 )
 def test_a_version_from_outside_names_nothing_unlisted(request_: ModelVersionConfig, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        check_version(request_)
+        check_request(CheckVersion(), request_)
 
 
 def test_keys_of_others_are_not_sent_to_allowed_hosts() -> None:
     target = {"model": "openai/m", "api_base": "http://10.1.2.3:9", "api_key_env": "AWS_SECRET_ACCESS_KEY"}
     allow(allowed_hosts=["10.1.2.3:9"])
     with pytest.raises(UsageError, match=r"names AWS_SECRET_ACCESS_KEY.*allowed_key_variables"):
-        check_version(version("m", target=target))
+        check_request(CheckVersion(), version("m", target=target))
     allow(allowed_hosts=["10.1.2.3:9"], allowed_key_variables=["AWS_*"])
-    check_version(version("m", target=target))
+    check_request(CheckVersion(), version("m", target=target))
 
 
 def test_what_the_deployments_own_files_name_needs_no_list() -> None:
-    check_evaluation(evaluation())
-    check_evaluation(evaluation(judges={"model": "own"}))
-    check_evaluation(evaluation(models={"allow_download": True, "embedder": "BAAI/bge-small-en"}))
-    check_evaluation(evaluation(models={"embedder": "some/weights-that-are-here"}))
-    check_evaluation(evaluation(judges={"model": "openai/other", "api_base": "http://10.1.2.3:8000/v1"}))
+    check_request(Evaluate(), evaluation())
+    check_request(Evaluate(), evaluation(judges={"model": "own"}))
+    check_request(Evaluate(), evaluation(models={"allow_download": True, "embedder": "BAAI/bge-small-en"}))
+    check_request(Evaluate(), evaluation(models={"embedder": "some/weights-that-are-here"}))
+    check_request(Evaluate(), evaluation(judges={"model": "openai/other", "api_base": "http://10.1.2.3:8000/v1"}))
     for model in ("ours", "function"):
-        check_version(version(model))
-    check_version(version(target={"file": "targets.toml"}))
-    check_version(version("m", answers="answers.jsonl"))
+        check_request(CheckVersion(), version(model))
+    check_request(CheckVersion(), version(target={"file": "targets.toml"}))
+    check_request(CheckVersion(), version("m", answers="answers.jsonl"))
 
 
 def test_what_is_listed_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_ALLOWED_MODELS", "openai/*, local:*")
     allow(allowed_callables=["tools:*", "apps:answer"], allowed_files=["mine.py"], allow_pickle=True)
-    check_evaluation(evaluation(judges={"model": "openai/gpt-9"}, evaluator_files=["mine.py"]))
-    check_evaluation(evaluation(params={"fact_check": {"search_tool": "tools:find"}}, models={"allow_pickle": True}))
-    check_version(version("m", target={"model": "python:apps:answer"}))
+    check_request(Evaluate(), evaluation(judges={"model": "openai/gpt-9"}, evaluator_files=["mine.py"]))
+    check_request(
+        Evaluate(), evaluation(params={"fact_check": {"search_tool": "tools:find"}}, models={"allow_pickle": True})
+    )
+    check_request(CheckVersion(), version("m", target={"model": "python:apps:answer"}))
 
 
 @pytest.mark.parametrize(
@@ -206,15 +207,15 @@ def test_a_collection_from_outside_names_nothing_unlisted(
 ) -> None:
     monkeypatch.setenv("LEADLINE_STORE", "store")
     with pytest.raises(UsageError, match=said):
-        check_collection(CollectConfig(suite="s.jsonl", **settings))
+        check_request(Collect(), CollectConfig(suite="s.jsonl", **settings))
 
 
 def test_a_collection_may_ask_the_targets_of_the_worker_s_folder_and_those_that_are_allowed() -> None:
-    check_collection(
-        CollectConfig(suite="s.jsonl", targets=("targets.toml",), models=("ours", "function"), version="1")
+    check_request(
+        Collect(), CollectConfig(suite="s.jsonl", targets=("targets.toml",), models=("ours", "function"), version="1")
     )
     allow(allowed_models=["openai/*"])
-    check_collection(CollectConfig(suite="s.jsonl", models=("openai/other",)))
+    check_request(Collect(), CollectConfig(suite="s.jsonl", models=("openai/other",)))
 
 
 @pytest.mark.parametrize(
@@ -230,20 +231,34 @@ def test_what_makes_a_dataset_from_outside_names_nothing_unlisted(
 ) -> None:
     monkeypatch.setenv("LEADLINE_STORE", "store")
     with pytest.raises(UsageError, match=said):
-        check_generation(GenerateConfig(documents=("docs",), **settings))
+        check_request(Generate(), GenerateConfig(documents=("docs",), **settings))
     with pytest.raises(UsageError, match=said):
-        check_perturbation(PerturbConfig(suite="s.jsonl", recipes=("typo",), **settings))
+        check_request(Perturb(), PerturbConfig(suite="s.jsonl", recipes=("typo",), **settings))
 
 
 def test_weights_for_a_generated_dataset_are_those_that_are_allowed() -> None:
     models = {"embedder": "somebody/else", "allow_download": True}
     with pytest.raises(UsageError, match="names somebody/else"):
-        check_generation(GenerateConfig(documents=("docs",), models=models))
+        check_request(Generate(), GenerateConfig(documents=("docs",), models=models))
     with pytest.raises(UsageError, match="pickled weights"):
-        check_generation(GenerateConfig(documents=("docs",), models={"allow_pickle": True}))
+        check_request(Generate(), GenerateConfig(documents=("docs",), models={"allow_pickle": True}))
     allow(allowed_models=["somebody/*"])
-    check_generation(GenerateConfig(documents=("docs",), models=models))
-    check_perturbation(PerturbConfig(suite="s.jsonl", recipes=("typo",)))
+    check_request(Generate(), GenerateConfig(documents=("docs",), models=models))
+    check_request(Perturb(), PerturbConfig(suite="s.jsonl", recipes=("typo",)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"evaluator_files": ("mine.py",)}, "the evaluators file mine.py"),
+        ({"config": "/etc/judges.toml"}, "the file of judges /etc/judges.toml"),
+        ({"judges": ("own", "openai/other")}, "The judge names openai/other"),
+    ],
+)
+def test_a_check_of_judges_from_outside_names_nothing_unlisted(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_request(CheckJudges(), CheckJudgesConfig(**settings))
+    check_request(CheckJudges(), CheckJudgesConfig(judges=("own",)))
 
 
 def test_stores_are_the_workers_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -269,16 +284,16 @@ def test_what_a_person_runs_is_not_from_outside() -> None:
 
 def test_a_file_of_judges_from_outside_loads_no_code_that_the_worker_s_own_file_does_not_load() -> None:
     Path("listed.py").write_text("", encoding="utf-8")
-    check_evaluation(evaluation(judges={"config": "leadline.toml"}))
+    check_request(Evaluate(), evaluation(judges={"config": "leadline.toml"}))
     Path("other").mkdir()
     Path("other/judges.toml").write_text(OWN, encoding="utf-8")
     for config in ("other/judges.toml", "./other/../other/judges.toml"):
         with pytest.raises(UsageError, match=r"the evaluators file other/.*listed\.py"):
-            check_evaluation(evaluation(judges={"config": config}))
+            check_request(Evaluate(), evaluation(judges={"config": config}))
         with pytest.raises(UsageError, match="the evaluators file"):
-            check_version(version(judges={"config": config}))
+            check_request(CheckVersion(), version(judges={"config": config}))
     allow(allowed_files=["other"])
-    check_evaluation(evaluation(judges={"config": "other/judges.toml"}))
+    check_request(Evaluate(), evaluation(judges={"config": "other/judges.toml"}))
     Path("other/judges.toml").write_text('[judges.own]\nmodel = "openai/own"\n', encoding="utf-8")
     allow()
-    check_evaluation(evaluation(judges={"config": "other/judges.toml"}))
+    check_request(Evaluate(), evaluation(judges={"config": "other/judges.toml"}))

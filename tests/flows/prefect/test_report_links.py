@@ -10,8 +10,7 @@ import pytest
 
 from leadline.flows.evaluate import artifacts
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.prefect.report_links import comparison_link, run_link, ui_address
 from leadline.tasks.store.store import Store
 from tests.support.stores.s3 import S3
@@ -75,7 +74,7 @@ def test_artifacts_and_the_gates_event_link_to_the_page_and_tell_the_verdict(
     ]
     file.write_text("\n".join(json.dumps(row) for row in rows))
     config = EvaluateConfig(dataset=str(file), evaluators=["pii_leakage"], fail_on="high")
-    result = run_evaluation(config, DirectSteps())
+    result = Evaluate()(config)
     store = Store.open()
     artifacts.publish_artifacts(store, store.run(result.run), result)
     link = f"{PAGE}/runs/{result.run}/report.html"

@@ -422,24 +422,37 @@ def test_of_two_starts_at_once_one_starts_the_server_that_both_name() -> None:
 
 KILLED = """
 import os, signal, time
+from pydantic import BaseModel
+from leadline.flows.job import Job
 from leadline.flows.prefect.background import running
 from leadline.flows.prefect.resolve import ensure_api
-from leadline.flows.prefect.prefect_steps import TaskSteps, finished, recorded
+from leadline.flows.shared.form import FormModel
 
-with ensure_api() as api:
-    from prefect import flow
+class Number(FormModel):
+    number: int
+    store: str | None = None
 
-    @flow
-    def work(number):
-        steps = TaskSteps()
+class Outcome(BaseModel):
+    number: int
+
+class Work(Job):
+    name, Config = "work", Number
+
+    def check(self, config):
+        return config.number
+
+    def run(self, config, checked, steps):
         steps.step("before", lambda: print("before"))
         os.killpg(running().pid, signal.SIGKILL)
         steps.step("after", lambda: print("after"))
         steps.show("summary", "text", "description")
-        return finished(number + 1)
+        return Outcome(number=checked + 1)
+
+with ensure_api() as api:
+    from leadline.flows.prefect.prefect_steps import recorded
 
     began = time.monotonic()
-    print(recorded(work, 41, None), flush=True)
+    print(recorded(Work(), Number(number=41), 41).number, flush=True)
 
 print(time.monotonic() - began < 40, flush=True)
 os._exit(0)

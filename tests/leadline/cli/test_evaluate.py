@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-import leadline.flows.evaluate.prepare  # noqa: F401 - before the modules that it imports from are replaced
 from leadline.cli.main import run
 from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.prefect.resolve import ServerUse
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.ground.timeline import RunTime
@@ -81,7 +80,7 @@ class World:
         say("a server is up")
         yield None if use is ServerUse.NONE else "api"
 
-    def directly(self, config: EvaluateConfig, _: DirectSteps) -> EvaluateResult:
+    def directly(self, _: Evaluate, config: EvaluateConfig, *__: Any) -> EvaluateResult:
         self.without_prefect += 1
         return self.evaluate(config)
 
@@ -89,16 +88,9 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     world = World(tmp_path)
-    for name, members in {
-        "leadline.flows.evaluate.flow": {"evaluate": world.evaluate},
-    }.items():
-        module = ModuleType(name)
-        module.__dict__.update(members)
-        monkeypatch.setitem(sys.modules, name, module)
-        package, _, last = name.rpartition(".")
-        monkeypatch.setattr(sys.modules[package], last, module, raising=False)
-    monkeypatch.setattr("leadline.flows.evaluate.run.run_evaluation", world.directly)
-    monkeypatch.setattr("leadline.flows.prefect.resolve.ensure_api", world.ensure_api)
+    monkeypatch.setattr("leadline.flows.command.running._recorded", lambda job, config, checked: world.evaluate(config))
+    monkeypatch.setattr("leadline.flows.command.running.ensure_api", world.ensure_api)
+    monkeypatch.setattr(Evaluate, "run", lambda *args: world.directly(*args))
     monkeypatch.delenv("LEADLINE_SERVER", raising=False)
     prepare = "leadline.flows.evaluate.prepare"
     monkeypatch.setattr(f"{prepare}.load_dataset", lambda *args, **options: world.load(*args, **options))

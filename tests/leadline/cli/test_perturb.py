@@ -36,6 +36,13 @@ def test_the_path_is_the_result_and_the_rest_is_said(suite: Path, capsys: pytest
     assert "misinformation" in capsys.readouterr().out
 
 
+def test_a_program_reads_the_number_of_copies_by_recipe(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = suite.parent / "out.jsonl"
+    assert run(["perturb", str(suite), "--with", "typo:low", "--copies", "2", "-o", str(output), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"cases": 3, "copies": {"typo:low": 6}, "unchanged": {}, "failed": {}, "suite": str(output)}
+
+
 def test_misinformation_is_written_once_and_read_from_the_ledger_then(
     suite: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

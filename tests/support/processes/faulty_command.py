@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.steps import EvaluationSteps
 
 DAY_S = 86_400.0
 
@@ -94,22 +94,22 @@ FAULTS: dict[str, Callable[[Path], None]] = {
 
 def fail_in(phase: str, fault: Callable[[Path], None], store: Path) -> None:
     """Let a fault begin with a phase."""
-    step, score = DirectSteps.step, DirectSteps.score
+    step, score = EvaluationSteps.step, EvaluationSteps.score
 
-    def stepping(self: DirectSteps, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def stepping(self: EvaluationSteps, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         if name == phase:
             fault(store)
         return step(self, name, function, *args, **options)
 
-    def scoring(self: DirectSteps, *args: Any) -> None:
+    def scoring(self: EvaluationSteps, *args: Any) -> None:
         if phase == "score":
             fault(store)
         score(self, *args)
 
     if phase == "load":
         fault(store)
-    DirectSteps.step = stepping  # type: ignore[method-assign, assignment]
-    DirectSteps.score = scoring  # type: ignore[method-assign, assignment]
+    EvaluationSteps.step = stepping  # type: ignore[method-assign, assignment]
+    EvaluationSteps.score = scoring  # type: ignore[method-assign, assignment]
 
 
 def run(asked: dict[str, Any]) -> int:

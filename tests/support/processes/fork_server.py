@@ -46,7 +46,7 @@ IMPORTED: Final = (
 READ_SETTINGS: Final = ("leadline.plugins.ops.notify.watching",)
 """Modules that have Prefect's client, which reads its settings when it is imported."""
 SET_UP_LOGGING: Final = (
-    "leadline.flows.evaluate.flow", "leadline.flows.compare.flow", "prefect.cli", "prefect.flow_engine",
+    "leadline.flows.served", "prefect.cli", "prefect.flow_engine",
     "prefect.task_engine", "prefect.workers.process", "prefect.server.models.flow_runs",
 )  # fmt: skip
 """Modules that have Prefect's flows, which set up its logging when they are imported."""

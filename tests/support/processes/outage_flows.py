@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leadline.flows.collect.config import CollectConfig
-from leadline.flows.compare.config import CompareConfig
+from leadline.flows.collect import CollectConfig
+from leadline.flows.compare import Compare, CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.generate.config import GenerateConfig, GenerateResult
+from leadline.flows.generate import Generate, GenerateConfig, GenerateResult
 from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.perturb import PerturbConfig
 from leadline.flows.prefect import prefect_steps
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
@@ -87,36 +87,34 @@ def say(flow: str, result: object) -> None:
 
 
 def main() -> None:
-    from leadline.flows.collect.flow import collect
-    from leadline.flows.compare import flow as comparing
-    from leadline.flows.evaluate import flow as evaluating
-    from leadline.flows.generate import flow as generating
-    from leadline.flows.model_version.flow import on_model_version
-    from leadline.flows.perturb import flow as perturbing
+    from leadline.flows import perturb as perturbing
+    from leadline.flows.evaluate.prefect_steps import PrefectSteps
+    from leadline.flows.served import collect, compare, evaluate, generate, on_model_version, perturb
 
     answers, targets = str(FOLDER / "answers.jsonl"), str(FOLDER / "targets.yaml")
     plain = prefect_steps.TaskSteps.step
-    score = evaluating.PrefectSteps.score
+    score = PrefectSteps.score
     cutting_in("load", "plan", "publish")
-    evaluating.PrefectSteps.score = after(kill, score)  # type: ignore[method-assign]
-    first = evaluating.evaluate(EvaluateConfig(dataset=answers, **CHOSEN))
-    evaluating.PrefectSteps.score = score  # type: ignore[method-assign]
+    PrefectSteps.score = after(kill, score)  # type: ignore[method-assign]
+    first = evaluate(EvaluateConfig(dataset=answers, **CHOSEN))
+    PrefectSteps.score = score  # type: ignore[method-assign]
     say("evaluate", first.computed)
 
-    comparing.run_comparison = after(cut, comparing.run_comparison)
-    say("compare", comparing.compare_runs(CompareConfig(baseline=sys.argv[2], candidate=sys.argv[3])).verdict)
+    Compare.check = after(cut, Compare.check)  # type: ignore[method-assign]
+    say("compare", compare(CompareConfig(baseline=sys.argv[2], candidate=sys.argv[3])).verdict)
 
-    perturbing.make_copies = after(cut, perturbing.make_copies)
+    perturbing.perturb = after(cut, perturbing.perturb)
     perturbed = str(FOLDER / "perturbed.jsonl")
-    say("perturb", perturbing.perturb(PerturbConfig(suite=answers, output=perturbed, recipes=("typo:medium",))))
+    say("perturb", perturb(PerturbConfig(suite=answers, output=perturbed, recipes=("typo:medium",))).copies)
 
     prefect_steps.TaskSteps.step = plain  # type: ignore[method-assign]
     cutting_in("collect")
     collected = collect(CollectConfig(suite=answers, output=str(FOLDER / "collected.jsonl"), targets=(targets,)))
     say("collect", collected.answered)
 
-    generating.run_generation = after(cut, lambda *_: GenerateResult.model_construct())
-    say("generate", type(generating.generate(GenerateConfig.model_construct())).__name__)
+    Generate.check = after(cut, lambda *_: True)  # type: ignore[method-assign]
+    Generate.run = lambda *_: GenerateResult.model_construct()  # type: ignore[method-assign]
+    say("generate", type(generate(GenerateConfig.model_construct())).__name__)
 
     prefect_steps.TaskSteps.step = plain  # type: ignore[method-assign]
     cutting_in("publish")
@@ -127,14 +125,14 @@ def main() -> None:
 def hang(folder: str) -> None:
     """Evaluate, and go on for ever after the plan."""
     from leadline.cli import main as command
-    from leadline.flows.evaluate import flow as evaluating
+    from leadline.flows.evaluate.prefect_steps import PrefectSteps
 
     def wait(*_: object) -> None:
         Path(folder, "hangs").touch()
         while True:
             time.sleep(0.05)
 
-    evaluating.PrefectSteps.score = wait  # type: ignore[method-assign, assignment]
+    PrefectSteps.score = wait  # type: ignore[method-assign, assignment]
     sys.argv = ["leadline", "evaluate", str(Path(folder, "answers.jsonl")), "-e", "bleu"]
     command.main()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.model_version.flow import on_model_version
+from leadline.flows.served import on_model_version
 
 
 def main() -> None:

@@ -9,8 +9,7 @@ from uuid import uuid4
 import pytest
 from prefect.events.schemas.events import ReceivedEvent, Resource
 
-from leadline.flows.judges import change_event
-from leadline.flows.judges.change_event import announce_change
+from leadline.flows.shared.judge_change import judge_changed
 from leadline.plugins.ops.notify import happenings
 from leadline.plugins.ops.notify.notice import Kind
 
@@ -24,11 +23,8 @@ STANDING = {
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    monkeypatch.setattr(change_event, "emit_event", lambda **event: said.update(event))
-    announce_change("small", STANDING)
-    return said
+def sent() -> dict[str, Any]:
+    return judge_changed("small", STANDING)
 
 
 def test_it_names_the_judge_and_the_command_that_accepts_the_change(sent: dict[str, Any]) -> None:

@@ -15,8 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Sent
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.traces import run_trace
 from leadline.plugins.ops.traces.span_tree import MOST, tree_of
 from leadline.tasks import pipeline
@@ -82,7 +81,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EvaluateConfig:
 
 
 def run(config: EvaluateConfig) -> EvaluateResult:
-    return run_evaluation(config, DirectSteps())
+    return Evaluate()(config)
 
 
 def completed(config: EvaluateConfig) -> bool:

@@ -12,8 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.run import run_evaluation
-from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.traces import score_events
 from leadline.tasks.store.store import Store
 from tests.support.processes.otlp_collector import Collector, collecting
@@ -44,7 +43,7 @@ def config(tmp_path: Path) -> EvaluateConfig:
 
 
 def run(config: EvaluateConfig) -> EvaluateResult:
-    return run_evaluation(config, DirectSteps())
+    return Evaluate()(config)
 
 
 def events(collector: Collector) -> list[Any]:

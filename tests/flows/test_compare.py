@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from leadline.flows.compare.config import CompareConfig
+from leadline.flows.compare import CompareConfig
 from tests.support.processes.prefect_api import prefect_api
 from tests.tasks.compare.two_runs import completed
 
@@ -19,9 +19,10 @@ SCRIPT = """
 import json, sys
 from leadline.flows.prefect.resolve import ensure_api
 with ensure_api(lambda text: None):
-    from leadline.flows.compare.flow import CompareConfig, compare_runs
+    from leadline.flows.compare import CompareConfig
+    from leadline.flows.served import compare
     from prefect.client.orchestration import get_client
-    result = compare_runs(CompareConfig(**json.loads(sys.argv[1])))
+    result = compare(CompareConfig(**json.loads(sys.argv[1])))
     with get_client(sync_client=True) as client:
         artifacts = {artifact.key: artifact.data for artifact in client.read_artifacts()}
         flow_runs = [run.name for run in client.read_flow_runs()]

@@ -1,13 +1,28 @@
-"""The file that a command writes, which is never one that it reads."""
+"""The files of a job: how its dataset is read, and which file it writes, which is never one that it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.paths import from_home
+from leadline.tasks.load.column_map import ColumnMap, project_map
+
+
+def reading(columns: ColumnMap, *, format: str = "auto", model_name: str = "") -> dict[str, Any]:  # noqa: A002
+    """Return the options of :func:`leadline.tasks.load.load_dataset` for what a user asked for.
+
+    Args:
+        columns: The mapping of columns for this file; that of ``leadline.toml`` comes after it.
+        model_name: The model whose answers name none.
+
+    Raises:
+        UsageError: ``leadline.toml`` is broken.
+    """
+    return {"format": format, "columns": columns, "default_columns": project_map(), "model_name": model_name}
 
 
 def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> Path:

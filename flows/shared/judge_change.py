@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from prefect.events import emit_event
-
 JUDGE_CHANGED: Final = "leadline.judge.changed"
 
 
-def announce_change(name: str, standing: Mapping[str, Any]) -> None:
-    """Send the event ``leadline.judge.changed``.
+def judge_changed(name: str, standing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the event ``leadline.judge.changed``: its name, whom it is about and what it says.
 
     Args:
         name: The judge.
         standing: How it stands, as JSON.
     """
-    emit_event(
-        event=JUDGE_CHANGED,
-        resource={"prefect.resource.id": f"leadline.judge.{standing['key']}", "prefect.resource.name": name},
-        payload={
+    return {
+        "event": JUDGE_CHANGED,
+        "resource": {"prefect.resource.id": f"leadline.judge.{standing['key']}", "prefect.resource.name": name},
+        "payload": {
             "judge": name,
             "model": standing["model"],
             "epoch": standing["epoch"],
@@ -28,4 +26,4 @@ def announce_change(name: str, standing: Mapping[str, Any]) -> None:
             "signs": [sign["text"] for sign in standing["signs"]],
             "accept": f"leadline judges accept {name}",
         },
-    )
+    }

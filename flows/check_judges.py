@@ -1,21 +1,30 @@
-"""Checking, enrolling and accepting judges as the settings say, in this process and without Prefect."""
+"""Checking judges: whether they are still the ones that were enrolled; enrolling them, and accepting a change."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.choice import configured_judges, find_canaries, find_judges
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
-from leadline.flows.judges.config import CheckJudgesConfig, CheckJudgesResult
+from leadline.flows.job import Job, JobSteps
+from leadline.flows.prefect.outside_requests import Allowed
+from leadline.flows.prefect.outside_requests import check_judges as check_allowed
+from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
+from leadline.flows.shared.judge_change import judge_changed
+from leadline.flows.shared.settings import EvaluatorFiles, EvaluatorsDir, JudgeAccess, StorePlace, TeamName
 from leadline.tasks.judges.drift.asking import NotChecked
 from leadline.tasks.judges.drift.drift_check import check_judge
 from leadline.tasks.judges.drift.enrolling import accept, enrol
@@ -26,6 +35,32 @@ from leadline.tasks.judges.drift.probes import canary_probes, probes_of_file, pr
 from leadline.tasks.plan.selection import load_own_evaluators
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Store
+
+
+class CheckJudgesConfig(FormModel):
+    """Judges to check."""
+
+    judges: Annotated[tuple[str, ...], Option("--judge", metavar="NAME")] = Field(
+        (), description="Judges of leadline.toml by name. Default: all that are enrolled."
+    )
+    config: Annotated[str | None, Option(metavar="FILE")] = Field(
+        None, description="File with named judges. Default: leadline.toml, if there is one."
+    )
+    evaluators_dir: EvaluatorsDir = None
+    evaluator_files: EvaluatorFiles = ()
+    team: TeamName = None
+    store: StorePlace = None
+
+
+class CheckJudgesResult(BaseModel):
+    """Outcome of a check of judges."""
+
+    model_config = ConfigDict(frozen=True)
+
+    judges: dict[str, dict[str, Any]] = Field(description="How each judge stands, by name.")
+    changed: list[str] = Field(description="Judges that have changed since they were enrolled.")
+    newly_changed: list[str] = Field(description="Those of them that this check found to have.")
+    not_checked: dict[str, str] = Field(description="Judges that could not be asked, each with the reason.")
 
 
 class CheckedJudge(NamedTuple):
@@ -46,6 +81,91 @@ class CheckedJudge(NamedTuple):
     asked: bool
 
 
+@dataclass(frozen=True, slots=True)
+class WantedJudges:
+    """Judges that are to be checked.
+
+    Attributes:
+        limits: What that may cost.
+    """
+
+    config: CheckJudgesConfig
+    store: Store
+    judges: Sequence[JudgeConfig]
+    limits: Limits
+
+    def checked(self, *, anew: bool = False) -> Iterator[CheckedJudge]:
+        """Check the judges, each once a day, and yield how each stands.
+
+        Args:
+            anew: Ask them again where a check of the day stands.
+        """
+        store, now = self.store, datetime.now(UTC)
+        for judge in self.judges:
+            key, settings = judge_key(judge), _settings(judge, self.config)
+            load_own_evaluators(settings)
+            before = standing_of(store, key)
+            problem = ""
+            try:
+                check_judge(store, judge, settings, now=now, part=f"{now:%H%M%S}" if anew else "", limits=self.limits)
+            except NotChecked as error:
+                problem = str(error)
+            standing = standing_of(store, key)
+            if standing is not None:
+                newly = standing.state == "changed" and (before is None or before.state != "changed")
+                asked = standing.check is not None and standing.check.at >= now.timestamp()
+                yield CheckedJudge(standing.name_of(judge), standing, newly, problem, asked)
+
+
+class CheckJudges(Job[CheckJudgesConfig, WantedJudges, JobSteps, CheckJudgesResult]):
+    """Ask enrolled judges about their probes, and say whether one has changed."""
+
+    name = "check-judges"
+    Config = CheckJudgesConfig
+
+    def check(self, config: CheckJudgesConfig) -> WantedJudges:
+        """Find the judges.
+
+        Raises:
+            UsageError: A judge that is named is not enrolled, or none is.
+        """
+        store = Store.open(config.store)
+        limits = limits_for(None, None, config.team, config.config)
+        return WantedJudges(config, store, _wanted(store, config), limits)
+
+    def run(self, config: CheckJudgesConfig, checked: WantedJudges, steps: JobSteps) -> CheckJudgesResult:
+        """Check judges, each once a day.
+
+        Args:
+            config: Which judges.
+        """
+        found = steps.step("check judges", lambda: list(checked.checked()))
+        lines = [
+            {
+                "judge": judge.name,
+                "state": judge.standing.state,
+                "epoch": judge.standing.epoch,
+                "found": judge.problem or judge.standing.in_words(),
+            }
+            for judge in found
+        ]
+        steps.table("leadline-judges", lines, "Whether each judge is still the one that was enrolled")
+        for judge in found:
+            if judge.newly:
+                steps.emit(**judge_changed(judge.name, judge.standing.to_json()))
+        return CheckJudgesResult(
+            judges={judge.name: judge.standing.to_json() for judge in found},
+            changed=[judge.name for judge in found if judge.standing.state == "changed"],
+            newly_changed=[judge.name for judge in found if judge.newly],
+            not_checked={judge.name: judge.problem for judge in found if judge.problem},
+        )
+
+    def check_outside(self, config: CheckJudgesConfig, rules: Allowed) -> None:
+        """Refuse judges, and files that name them, which requests from outside may not name."""
+        for name in config.judges or (None,):
+            check_allowed(rules, JudgeAccess(model=name, config=config.config))
+
+
 def judge_named(name: str, config: str | None) -> JudgeConfig:
     """Return a judge of the configuration file, or the one of a model's name, which then is the judge's.
 
@@ -57,50 +177,6 @@ def judge_named(name: str, config: str | None) -> JudgeConfig:
     """
     judge = find_judges(name, None, Path(config) if config else None, os.environ)[0]
     return judge.model_copy(update={"key": name})
-
-
-def check_judges(config: CheckJudgesConfig, *, anew: bool = False) -> Iterator[CheckedJudge]:
-    """Check judges, each once a day, and yield how each stands.
-
-    Args:
-        config: Which judges.
-        anew: Ask them again where a check of the day stands.
-
-    Raises:
-        UsageError: A judge that is named is not enrolled, or none is.
-    """
-    store = Store.open(config.store)
-    limits = limits_for(None, None, config.team, config.config)
-    now = datetime.now(UTC)
-    for judge in _wanted(store, config):
-        key, settings = judge_key(judge), _settings(judge, config)
-        load_own_evaluators(settings)
-        before = standing_of(store, key)
-        problem = ""
-        try:
-            check_judge(store, judge, settings, now=now, part=f"{now:%H%M%S}" if anew else "", limits=limits)
-        except NotChecked as error:
-            problem = str(error)
-        standing = standing_of(store, key)
-        if standing is not None:
-            newly = standing.state == "changed" and (before is None or before.state != "changed")
-            asked = standing.check is not None and standing.check.at >= now.timestamp()
-            yield CheckedJudge(standing.name_of(judge), standing, newly, problem, asked)
-
-
-def run_checks(config: CheckJudgesConfig) -> CheckJudgesResult:
-    """Check judges, each once a day.
-
-    Args:
-        config: Which judges.
-    """
-    found = list(check_judges(config))
-    return CheckJudgesResult(
-        judges={judge.name: judge.standing.to_json() for judge in found},
-        changed=[judge.name for judge in found if judge.standing.state == "changed"],
-        newly_changed=[judge.name for judge in found if judge.newly],
-        not_checked={judge.name: judge.problem for judge in found if judge.problem},
-    )
 
 
 def enrol_judge(name: str, probes: str, number: int, evaluators: Sequence[str], config: CheckJudgesConfig) -> Enrolment:

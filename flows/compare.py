@@ -1,14 +1,28 @@
-"""Settings and result of a comparison, which the command line uses too."""
+"""Comparing: two runs, models or versions, case by case, and whether the new one is worse."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.jsonio import rounded
+from leadline.flows.job import Job, JobSteps
+from leadline.flows.prefect.report_links import comparison_link
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import Gate, PolicyName, StorePlace
+from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from leadline.tasks.compare import Comparison
 
 
 class CompareConfig(FormModel):
@@ -121,3 +135,111 @@ class CompareResult(BaseModel):
     metrics: dict[str, int] = Field(description="Number of metrics by verdict.")
     folder: Path = Field(description="Folder of the files.")
     report: Path = Field(description="The report, as HTML.")
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """A comparison that could begin.
+
+    Attributes:
+        compared: Compares the candidate with the baseline.
+    """
+
+    store: Store
+    compared: Callable[[], Comparison]
+
+
+class Compare(Job[CompareConfig, Sides, JobSteps, CompareResult]):
+    """Compare two runs, models or versions row by row, and say whether the new one is worse."""
+
+    name = "compare"
+    Config = CompareConfig
+
+    def check(self, config: CompareConfig) -> Sides:
+        """Find both sides.
+
+        Raises:
+            UsageError: There is no such run, model, version or policy, or both sides are the same.
+            StoreError: The store cannot be read.
+        """
+        # A command's help needs no statistics.
+        from leadline.tasks.compare import Margins, Options, compare
+        from leadline.tasks.compare.sides import find, find_versions
+
+        store = Store.open(config.store)
+        if config.versions:
+            baseline, candidate = find_versions(store, str(config.model), (config.versions[0], config.versions[1]))
+        else:
+            baseline = find(store, config.baseline)
+            candidate = find(store, config.candidate, beside=baseline)
+        if baseline == candidate:
+            raise UsageError(
+                f"Both sides are run {baseline.run.id}.",
+                hint="Name another run, or two models of this one.",
+                code=ErrorCode.COMPARE_SIDES,
+            )
+        options = Options(
+            margins=Margins(config.margin, config.margins),
+            alpha=config.alpha,
+            metrics=config.metrics,
+            all_metrics=config.all_metrics,
+            policy=load_policy(config.policy) if config.policy else None,
+            slices=tuple(dict.fromkeys(config.slices)),
+            mapping=config.model_map,
+            allow_different_configurations=config.allow_different_configurations,
+            shown=config.shown,
+            output=Path(config.output) if config.output else None,
+        )
+        return Sides(store, partial(compare, store, baseline, candidate, options))
+
+    def run(self, config: CompareConfig, checked: Sides, steps: JobSteps) -> CompareResult:
+        """Compare a candidate with a baseline.
+
+        Args:
+            config: Who is compared with whom, how much worse the candidate may be, and what is compared.
+        """
+        report("compare", done=0)
+        found = steps.step("compare", checked.compared)
+        report("compare", done=1)
+        _show(checked.store, found, steps)
+        verdicts = [metric.verdict for metric in found.metrics]
+        return CompareResult(
+            comparison=found.id,
+            baseline=found.baseline.run,
+            candidate=found.candidate.run,
+            verdict=found.verdict,
+            reason=found.reason,
+            metrics={str(verdict): verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)},
+            folder=found.folder,
+            report=found.report,
+        )
+
+    def run_name(self, config: CompareConfig) -> str:
+        """Return the name of a run, which has those of both sides."""
+        sides = config.versions or (config.baseline, config.candidate)
+        return f"compare {config.model or ''} {sides[-1]} with {sides[0]}".replace("  ", " ")
+
+
+def _show(store: Store, found: Comparison, steps: JobSteps) -> None:
+    """Show what came out, each metric, and the link to the report."""
+    link = comparison_link(store, found.id, found.report)
+    shown = f"<{link}>" if link.startswith("http") else f"`{found.report}`"
+    summary = f"# {found.verdict.upper()}\n\n{found.reason}\n\nReport: {shown}"
+    steps.show("leadline-comparison", summary, f"Comparison {found.id}")
+    lines = [
+        {
+            "metric": metric.metric.key,
+            "models": metric.models.label,
+            "baseline": rounded(metric.baseline),
+            "candidate": rounded(metric.candidate),
+            "effect": rounded(metric.effect),
+            "interval low": rounded(metric.ci_low),
+            "interval high": rounded(metric.ci_high),
+            "margin": rounded(metric.margin),
+            "verdict": metric.verdict,
+            "reason": metric.reason,
+        }
+        for metric in found.metrics
+    ]
+    steps.table("leadline-compared-metrics", lines, "Metrics, what needs attention first")
+    steps.link("leadline-comparison-report", link, "Report", found.id)

@@ -1,0 +1,267 @@
+"""Collecting: models under test are asked for their answers to the cases of a suite, which become a dataset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leadline.evaluators.ground.text import count
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.flows.job import Job, JobSteps
+from leadline.flows.prefect import outside_requests as outside
+from leadline.flows.shared.files import output_file, reading
+from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.judge_access import limits_for
+from leadline.flows.shared.reporting import report
+from leadline.flows.shared.settings import (
+    ColumnMapping,
+    FormatName,
+    ModelName,
+    NoCredentials,
+    ServerAddress,
+    StorePlace,
+    TeamName,
+)
+from leadline.tasks.collect import Collected, Target, check_target, find_targets, read_targets
+from leadline.tasks.collect import collect as ask_models
+from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
+from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.plan.prices import paid_in_words, require_model_price
+from leadline.tasks.runs.versions import VERSION_PATTERN
+from leadline.tasks.store.store import Store
+
+
+class CollectConfig(FormModel):
+    """Suite, models and budget of a collection."""
+
+    suite: Annotated[str, NoCredentials, Option(metavar="SUITE")] = Field(
+        min_length=1, description="File with the cases; answers in it are ignored."
+    )
+    models: Annotated[tuple[ModelName, ...], Option("--model", metavar="M")] = Field(
+        (),
+        description="Models: a key of a targets file, a LiteLLM name, an address http://… or "
+        "python:package.module:function. Default: all of the targets files.",
+    )
+    targets: Annotated[tuple[str, ...], Option(metavar="FILE")] = Field(
+        (), description="Targets files (TOML or YAML): models, HTTP endpoints and Python callables."
+    )
+    api_base: Annotated[ServerAddress | None, Option(metavar="URL")] = Field(
+        None, description="Address of an OpenAI-compatible server with the named models."
+    )
+    api_key_env: Annotated[str | None, Option(metavar="NAME")] = Field(
+        None, description="Name of the environment variable with their API key; never the key itself."
+    )
+    system: str | None = Field(None, description="Their system prompt.")
+    temperature: float = Field(0.0, ge=0, le=2, description="Their sampling temperature.")
+    max_tokens: int = Field(4096, ge=1, description="Their longest answer in tokens.")
+    version: Annotated[str | None, Option("--model-version", metavar="V")] = Field(
+        None, pattern=VERSION_PATTERN, max_length=100, description="Version of the models that state none."
+    )
+    max_calls: Annotated[int | None, Option(metavar="N")] = Field(
+        None, ge=0, description="Calls that may be made. Default: no limit."
+    )
+    max_cost: Annotated[float | None, Option(metavar="USD")] = Field(
+        None, ge=0, description="US dollars that may be spent. Default: no limit."
+    )
+    team: TeamName = None
+    format: FormatName = Field("auto", description="How the suite is read.")
+    map: ColumnMapping = Field({})
+    output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(
+        None, description="The dataset to write. Default: SUITE.answers.jsonl here."
+    )
+    store: StorePlace = None
+
+
+class CollectResult(BaseModel):
+    """Outcome of a collection."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: Path = Field(description="The dataset with the answers.")
+    run: str = Field(description="Under which name the ledger has the calls.")
+    models: tuple[str, ...] = Field(description="Keys of the models asked.")
+    cases: int = Field(description="Cases of the suite.")
+    answered: int = Field(description="Rows with an answer.")
+    failed: int = Field(description="Rows with an error instead.")
+    truncated: int = Field(0, description="Answers that were cut off at the token limit.")
+    unasked: int = Field(0, description="Rows of cases without a question.")
+    calls: int = Field(description="Calls made now that were answered.")
+    reused: int = Field(description="Answers that the ledger had.")
+    cost_usd: float = Field(description="What the calls made now cost, as far as their price is known.")
+    unknown_price: int = Field(0, description="Calls made now whose price is not known.")
+    seconds: float = Field(description="Seconds from the command, or from the call, to the end.")
+    errors: dict[str, int] = Field({}, description="The commonest errors with their number.")
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection that could begin.
+
+    Attributes:
+        suite: The cases.
+        targets: The models to ask.
+        output: The dataset to write.
+        limits: The budget.
+    """
+
+    store: Store
+    suite: LoadedDataset
+    targets: tuple[Target, ...]
+    output: Path
+    limits: Limits
+
+    def collected(self, steps: JobSteps) -> CollectResult:
+        """Ask the models, as one step, and return where the dataset is and what became of the calls."""
+        started = time.monotonic()
+        name = new_name("collect")
+        done: Collected = steps.step(
+            "collect",
+            ask_models,
+            self.store,
+            self.suite,
+            self.targets,
+            self.output,
+            ledger=open_ledger(self.store, name, Limits(team=self.limits.team)),  # the own budget stays in this process
+            limits=self.limits,
+            progress=lambda model, finished, total: report("collect", model, finished, total),
+        )
+        spent = read_ledger(self.store).total(name)  # replies without an answer were paid for as well
+        steps.log.info("%d answers, %d errors, %d calls", done.answered, done.failed, spent.answered)
+        for error, rows in done.commonest_errors().items():
+            steps.log.warning("%s an error instead of an answer: %s", count(rows, "row has", "rows have"), error)
+        result = CollectResult(
+            dataset=self.output.absolute(),
+            run=name,
+            models=tuple(target.key for target in self.targets),
+            cases=done.cases,
+            answered=done.answered,
+            failed=done.failed,
+            truncated=done.truncated,
+            unasked=done.unasked,
+            calls=spent.answered,
+            reused=done.reused,
+            cost_usd=spent.cost_usd,
+            unknown_price=spent.unknown_price,
+            seconds=round(time.monotonic() - started, 2),
+            errors=done.commonest_errors(),
+        )
+        steps.show("leadline-collect", _summary(result), f"Answers to {self.suite.name}")
+        return result
+
+
+class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
+    """Ask models for their answers to the cases of a suite, and write them as a dataset."""
+
+    name = "collect"
+    Config = CollectConfig
+    first_step = "load"
+    kept = "Interrupted. Answers are kept: the same command asks only for what is missing."
+
+    def check(self, config: CollectConfig) -> Collection:
+        """Find the models and the place of the dataset, and load the suite.
+
+        Raises:
+            UsageError: A targets file or a name makes no sense, money is limited for a model of unknown price, or the
+                dataset cannot be written.
+            DatasetError: The suite was refused.
+        """
+        targets = _targets(config)
+        limits = limits_for(config.max_calls, config.max_cost, config.team)
+        require_target_prices(targets, limits)
+        output = output_file(config.output, f"{Path(config.suite).stem}.answers.jsonl", sources=[config.suite])
+        for target in targets:
+            check_target(target)
+        store = Store.open(config.store)
+        how = reading(config.map, format=config.format)
+        return Collection(store, load_dataset(store, config.suite, cases_only=True, **how), targets, output, limits)
+
+    def run(self, config: CollectConfig, checked: Collection, steps: JobSteps) -> CollectResult:
+        """Collect answers.
+
+        Args:
+            config: Which models, which cases, and what it may cost.
+        """
+        return checked.collected(steps)
+
+    def check_outside(self, config: CollectConfig, rules: outside.Allowed) -> None:
+        """Refuse targets that requests from outside may not name."""
+        for file in config.targets:
+            rules.check_file("targets file", file)
+        own = [target for file in config.targets for target in read_targets(Path(file))]
+        for target in _targets(config):
+            outside.check_target(rules, target, own)
+
+    def run_name(self, config: CollectConfig) -> str:
+        """Return the name of a run, which has that of the suite."""
+        return f"collect {Path(config.suite).stem}"
+
+    def about(self, config: CollectConfig) -> Mapping[str, str]:
+        """Return what is loaded."""
+        return {"load": Path(config.suite).name}
+
+    def notices(self, checked: Collection) -> Iterable[str]:
+        """Yield what is wrong with the suite's columns."""
+        return (f"Warning: {warning}." for warning in checked.suite.column_warnings)
+
+    def lines(self, result: CollectResult) -> Iterable[tuple[str, str]]:
+        """Yield what was collected."""
+        price = paid_in_words(result.calls, result.unknown_price, result.cost_usd)
+        made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
+        yield "Answers", f"{result.answered:,} of {count(len(result.models), 'model')} to {count(result.cases, 'case')}"
+        yield "Calls", f"{made}; {count(result.reused, 'answer')} reused; {result.seconds:.1f} s"
+        if result.failed:
+            yield "Errors", f"{result.failed:,}"
+        if result.truncated:
+            yield "Cut off", f"{count(result.truncated, 'answer')}, at the token limit"
+        if result.unasked:
+            yield "Unasked", f"{count(result.unasked, 'row')} of cases without a question"
+        yield "Dataset", str(result.dataset)
+
+    def notes(self, result: CollectResult) -> Iterable[str]:
+        """Yield the commonest errors."""
+        for error, number in result.errors.items():
+            yield f"{count(number, 'row')}: {error}"
+        if result.failed:
+            yield "The same command asks again for what failed."
+
+    def timed(self, result: CollectResult, seconds: float) -> CollectResult:
+        """Return an outcome that says how long it took."""
+        return result.model_copy(update={"seconds": seconds})
+
+
+def require_target_prices(targets: Sequence[Target], limits: Limits) -> None:
+    """Refuse models whose price is unknown where money is limited.
+
+    Args:
+        targets: The models to ask.
+        limits: What the calls may cost.
+
+    Raises:
+        UsageError: The price of a model is unknown.
+    """
+    for target in targets:
+        require_model_price(target.config(), limits, target.call_cost_usd, by_token=target.kind == "litellm")
+
+
+def _targets(config: CollectConfig) -> tuple[Target, ...]:
+    """Return the models to ask."""
+    of_named = ("api_base", "api_key_env", "system", "temperature", "max_tokens")
+    defaults = {name: getattr(config, name) for name in of_named}
+    return find_targets(config.targets, config.models, version=config.version, defaults=defaults)
+
+
+def _summary(result: CollectResult) -> str:
+    lines = [
+        "| | |\n|---|---|",
+        f"| Models | {', '.join(result.models)} |",
+        f"| Answers | {result.answered} to {count(result.cases, 'case')}, {result.reused} of them reused |",
+        f"| Errors | {result.failed} |",
+        f"| Calls | {result.calls}, {result.cost_usd:.4f} USD, {result.unknown_price} of unknown price |",
+        f"| Dataset | `{result.dataset}` |",
+    ]
+    return "\n".join(lines)

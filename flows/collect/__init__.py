@@ -1,1 +1,0 @@
-"""The flow that asks models under test for their answers."""

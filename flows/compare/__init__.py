@@ -1,1 +1,0 @@
-"""The flow that compares two runs, models or versions."""

@@ -1,1 +1,0 @@
-"""The flow that makes a dataset from documents."""

@@ -1,0 +1,171 @@
+"""A job is written once: its Prefect flow, its command and the call from Python are made of it.
+
+What was checked travels. A command checks before it looks for a server and hands on what that found, so that nothing is
+loaded or prepared twice; a flow that a worker runs, in another process, checks itself. Nothing here imports Prefect:
+:mod:`leadline.flows.prefect.prefect_steps` makes flows of jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+
+from leadline.flows.shared.reporting import report
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Logger: TypeAlias = "logging.Logger | logging.LoggerAdapter[Any]"
+
+
+class JobForm(Protocol):
+    """The settings of a job."""
+
+    @property
+    def store(self) -> str | None:
+        """Place of the store, or ``None`` for the usual one."""
+
+
+C = TypeVar("C", bound=JobForm)
+K = TypeVar("K")
+S = TypeVar("S", bound="JobSteps")
+R = TypeVar("R", bound="BaseModel")
+
+
+class JobSteps:
+    """Runs the steps of a job in this process, without a history, so that there is nowhere to show anything.
+
+    :class:`~leadline.flows.prefect.prefect_steps.TaskSteps` makes Prefect tasks of them.
+    """
+
+    log: Logger = logging.getLogger("leadline.run")
+
+    def origin(self) -> Mapping[str, str]:
+        """Return what a record says of where the history is kept."""
+        return {}
+
+    def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run one step and return what it returns."""
+        return function(*args, **kwargs)
+
+    def run_job(self, job: Job[C, Any, Any, R], config: C) -> R:
+        """Run another job as a step."""
+        return job(config)
+
+    def show(self, key: str, text: str, description: str) -> None:
+        """Show a text in Markdown."""
+
+    def table(self, key: str, lines: Sequence[Mapping[str, Any]], description: str) -> None:
+        """Show a table."""
+
+    def link(self, key: str, address: str, text: str, description: str) -> None:
+        """Show a link."""
+
+    def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any]) -> None:
+        """Send an event."""
+
+
+class Job(ABC, Generic[C, K, S, R]):
+    """A job: the types of its form, of what its check finds, of its steps and of its outcome are its parameters.
+
+    The docstring of a job is the description of its flow, and that of ``run`` describes the flow's form.
+
+    Attributes:
+        name: Name of the flow, and of its runs where :meth:`run_name` says nothing else.
+        Config: The form.
+        first_step: Name of the step in which the form is checked, and what it names loaded.
+        kept: Sentence for whoever interrupts the command: what is not lost.
+        label_width: Characters of the labels before the lines of the outcome.
+    """
+
+    name: ClassVar[str]
+    Config: type[C]
+    first_step: ClassVar[str] = "check"
+    kept: ClassVar[str] = "Interrupted."
+    label_width: ClassVar[int] = 9
+
+    @abstractmethod
+    def check(self, config: C) -> K:
+        """Refuse what cannot be done, the cheapest to find first, and return what the job works with.
+
+        Raises:
+            LeadlineError: It is refused.
+        """
+
+    @abstractmethod
+    def run(self, config: C, checked: K, steps: S) -> R:
+        """Do the job."""
+
+    def check_outside(self, config: C, rules: Any) -> None:
+        """Refuse what only this job has and requests from outside may not name.
+
+        Args:
+            rules: :class:`~leadline.flows.prefect.outside_requests.Allowed`.
+
+        Raises:
+            UsageError: It is refused.
+        """
+
+    def plain_steps(self) -> S:
+        """Return what runs the steps without Prefect."""
+        return cast("S", JobSteps())
+
+    def task_steps(self, config: C) -> S | None:
+        """Return what runs the steps as Prefect tasks in a flow, where that is not what all jobs have."""
+        return None
+
+    def run_name(self, config: C) -> str:
+        """Return the name of a run of the flow."""
+        return self.name
+
+    def about(self, config: C) -> Mapping[str, str]:
+        """Return by the names of steps what their task runs say that they are about."""
+        return {}
+
+    def asks(self, checked: K) -> bool:
+        """Return whether calls may be paid for, which a ledger is to record."""
+        return True
+
+    def notices(self, checked: K) -> Iterable[str]:
+        """Yield what a command says before the work begins."""
+        return ()
+
+    def lines(self, result: R) -> Iterable[tuple[str, str]]:
+        """Yield the outcome for people: labels and what they are about."""
+        return ()
+
+    def notes(self, result: R) -> Iterable[str]:
+        """Yield what a command says beside the outcome."""
+        return ()
+
+    def record(self, result: R) -> dict[str, Any]:
+        """Return the outcome for programs, as JSON."""
+        return result.model_dump(mode="json")
+
+    def timed(self, result: R, seconds: float) -> R:
+        """Return an outcome that says how long it took, if it says that at all."""
+        return result
+
+    def __call__(self, config: C) -> R:
+        """Do the job in this process, without Prefect."""
+        return self.carry_out(config, self.plain_steps())
+
+    def carry_out(self, config: C, steps: S, checked: K | None = None) -> R:
+        """Check and do the job.
+
+        Args:
+            checked: What a check in this process found already; it is not made again then.
+        """
+        began = time.monotonic()
+        check = partial(self.check, config) if checked is None else lambda: checked
+        report(self.first_step, done=0)
+        found = steps.step(self.first_step, check)
+        report(self.first_step, done=1)
+        return self.timed(self.run(config, found, steps), round(time.monotonic() - began, 2))

@@ -1,1 +1,0 @@
-"""The flow that makes perturbed copies of a suite's cases."""
