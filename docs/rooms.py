@@ -26,7 +26,7 @@ def room_tables() -> str:
     parts = ["<!-- rooms: written by make docs from the folders' docstrings -->"]
     for room, folders in ORDER.items():
         known = [path for name in folders.split() for path in (ROOT / room / name, ROOT / room / f"{name}.py")]
-        lines = [f"| `{_shown(path)}` | {_said(path)} |" for path in known if path.exists()]
+        lines = [f"| `{_shown(path)}` | {_said(path)} |" for path in known if _source(path).exists()]
         parts += [f"### {room}/", "\n".join(["| part | |", "| --- | --- |", *lines])]
     return "\n\n".join([*parts, "<!-- end of rooms -->"])
 
@@ -35,9 +35,12 @@ def _shown(part: Path) -> str:
     return f"{part.relative_to(ROOT)}{'/' if part.is_dir() else ''}"
 
 
+def _source(part: Path) -> Path:
+    return part / "__init__.py" if part.is_dir() else part
+
+
 def _said(part: Path) -> str:
     """Return the first sentence of the docstring of a package or module, as Markdown."""
-    source = part / "__init__.py" if part.is_dir() else part
-    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    text = ast.get_docstring(ast.parse(_source(part).read_text(encoding="utf-8"))) or ""
     first = " ".join(text.split("\n\n")[0].split()).replace("``", "`")
     return first.partition(" See `")[0]
