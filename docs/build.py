@@ -14,7 +14,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
-from docs.result_columns import published_table, report_lines
+from docs.result_columns import published_table, report_lines, runs_table
 from docs.rooms import room_tables
 from leadline.cli.service.check_version import OPTIONS
 from leadline.evaluators.core.base import Evaluator, describe
@@ -247,6 +247,7 @@ def main() -> None:
     _write_table("results.md", "lines", report_lines())
     for name in ("scores", "aggregates", "problems"):
         _write_table("python.md", name, published_table(name, typed=True))
+    _write_table("python.md", "runs", runs_table())
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     STUB.write_text(metrics_stub(), encoding="utf-8")
     (HERE / "llms.txt").write_text(llms_text(), encoding="utf-8")

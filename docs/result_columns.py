@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from leadline.tasks.db.columns import TableColumn, columns_of
 from leadline.tasks.db.run_tables import Certification, Correction, FlipCause, FlipRate, TrialSpread
+from leadline.tasks.publish.exports.frames import RUNS
 from leadline.tasks.publish.exports.published_tables import PUBLISHED, PublishedColumn
+from leadline.tasks.runs.run_facts import RunSummary
 
 Column = TypeVar("Column", TableColumn, PublishedColumn)
 
@@ -29,11 +31,12 @@ def published_table(name: str, *, typed: bool = False) -> str:
     Args:
         typed: Name the types in pandas that are not the usual ones.
     """
-    lines = [
-        f"| {', '.join(_named(column, typed=typed) for column in group)} | {group[0].words} |\n"
-        for group in _groups(PUBLISHED[name])
-    ]
-    return _marked(name, f"| Column | Meaning |\n| --- | --- |\n{''.join(lines)}")
+    return _marked(name, _columns(PUBLISHED[name], typed=typed))
+
+
+def runs_table() -> str:
+    """Return the columns of a store's runs, between the comments that mark them."""
+    return _marked("runs", _columns([c for c in columns_of(RunSummary) if c.name in RUNS], typed=False))
 
 
 def report_lines() -> str:
@@ -47,12 +50,20 @@ def report_lines() -> str:
     return _marked("lines", f"| Field | Its lines |\n| --- | --- |\n{''.join(lines)}")
 
 
+def _columns(columns: Sequence[Column], *, typed: bool) -> str:
+    lines = [
+        f"| {', '.join(_named(column, typed=typed) for column in group)} | {group[0].words} |\n"
+        for group in _groups(columns)
+    ]
+    return f"| Column | Meaning |\n| --- | --- |\n{''.join(lines)}"
+
+
 def _told(group: list[TableColumn]) -> str:
     names = ", ".join(f"`{column.name}`" for column in group)
     return f"{names} ({group[0].words})" if group[0].words else names
 
 
-def _named(column: PublishedColumn, *, typed: bool) -> str:
+def _named(column: TableColumn | PublishedColumn, *, typed: bool) -> str:
     return f"`{column.name}`" + (f" ({column.pandas})" if typed and column.pandas not in USUAL else "")
 
 

@@ -4,7 +4,7 @@ The texts of cases and rows stay in the dataset's Parquet files (``dataset.sql``
 column's words are Markdown: pages show them (:mod:`leadline.tasks.db.columns`).
 """
 
-from __future__ import annotations
+# Without ``from __future__ import annotations``: every run reads the fields' types, and would have to evaluate texts.
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ class RunSummary:
     name: str | None
     status: Annotated[str, "`running`, `completed`, `failed`, `interrupted`, `lost`, `dropped`"]
     started: Annotated[Moment | None, "in UTC"]
-    seconds: Annotated[float | None, "from the command to the end; its parts are in `record.time`"]
+    seconds: Annotated[float | None, "from the command to the end"]
     dataset: Annotated[str | None, "digest of the dataset, its name and where it came from"]
     dataset_name: str | None
     dataset_source: str | None

@@ -9,7 +9,7 @@ import pytest
 
 import leadline
 from docs.build import errors_page, llms_text, pages, perturbed_table, purpose_table, settings_page
-from docs.result_columns import published_table, report_lines
+from docs.result_columns import published_table, report_lines, runs_table
 from docs.rooms import room_tables
 from leadline.evaluators.core.suites import LOOK_ALIKES
 from leadline.tasks.publish.exports.published_tables import PUBLISHED
@@ -70,6 +70,7 @@ def test_the_pages_on_results_and_on_python_have_every_column() -> None:
     results, python = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("results.md", "python.md"))
     assert [name for name in PUBLISHED if published_table(name) not in results] == [], "run: make docs"
     assert report_lines() in results, "run: make docs"
+    assert runs_table() in python, "run: make docs"
     frames = ("scores", "aggregates", "problems")
     assert [name for name in frames if published_table(name, typed=True) not in python] == [], "run: make docs"
 
