@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.main import run as leadline
+from leadline.flows import generate
+from leadline.tasks.generate import read_corpus
 from tests.support.datasets.documents import write_pdf
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.author import author
@@ -114,6 +116,19 @@ def test_what_failed_and_was_dropped_is_said(handbook: Path, terminal: Terminal,
     assert "The same command asks again for what failed." in err
     code, out, err = terminal.run(*command, "--json")
     assert (code, json.loads(out)["cases"], len(endpoint.log)) == (0, 4, 8)
+
+
+@pytest.mark.slow
+def test_documents_are_read_once(
+    handbook: Path, endpoint: JudgeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_server: None
+) -> None:
+    read = []
+    monkeypatch.setattr(generate, "read_corpus", lambda *args, **how: read.append(args) or read_corpus(*args, **how))
+    monkeypatch.setenv("LEADLINE_JUDGE_API_KEY", "key-very-secret-1")
+    monkeypatch.chdir(tmp_path)
+    command = ["generate", "handbook", "--judge", "author", "--max-chunks", "2", "--questions", "1", "--server", "none"]
+    assert leadline(["--store", "store", "-q", *command]) == 0
+    assert len(read) == 1
 
 
 def test_a_dry_run_asks_nobody(handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
