@@ -20,8 +20,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
 from leadline.tasks.compare.verdicts import VerdictQuestion, judge
-from leadline.tasks.statistics.paired import PairedResult, PairedSeries, measure
-from leadline.tasks.statistics.sample_size import cases_to_decide
+from leadline.tasks.statistics.paired import PairedResult, PairedSeries, cases_to_decide, measure
 from leadline.tasks.statistics.statistics import Clusters, Sample, clopper_pearson, mean_interval
 
 Numbers = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ from leadline.evaluators.data.row import ContextChunk, Row
 from leadline.evaluators.models import consistency, cross_encoders, embedders, nli, resident
 from leadline.evaluators.models.language_models.likelihood import Passage
 from leadline.evaluators.summarization import _completeness
-from leadline.evaluators.summarization._summary_parts import counting
+from leadline.evaluators.summarization._summac import counting
 from tests.support.models.tiny_checkpoints import MAKERS
 from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 from tests.support.models.tiny_nli import make_nli

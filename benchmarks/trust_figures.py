@@ -16,7 +16,7 @@ import leadline
 from benchmarks.trust_sets import Answer, ComparedSet, LabelledSet, Preference
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.plan.default_embedder import with_default_embedder
+from leadline.tasks.plan.selection import with_default_embedder
 from leadline.tasks.publish.trust_cards import TrustCard
 from leadline.tasks.statistics.agreement import agreement, bootstrap, spearman
 from leadline.tasks.statistics.intervals import wilson

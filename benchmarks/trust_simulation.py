@@ -14,14 +14,16 @@ import numpy as np
 
 from leadline.tasks.compare.change_questions import CHANGE_LEVEL, LAST_CONFIDENCE
 from leadline.tasks.statistics.correction import PassFailLabels, post_stratified, prediction_powered
-from leadline.tasks.statistics.judge_drift import (
+from leadline.tasks.statistics.judge_noise import (
     CERTAIN,
     POOLED_CHECKS,
     SUSPICIOUS,
+    net_of_sample,
+    net_rate,
+    pair_noise,
     repeated_verdict_drift,
     verdict_drift,
 )
-from leadline.tasks.statistics.judge_noise import net_of_sample, net_rate, pair_noise
 from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.statistics import clopper_pearson
 from leadline.tasks.stopping.gate_questions import GateQuestion

@@ -39,7 +39,7 @@ from leadline.flows.prefect.report_links import UI_VARIABLE
 from leadline.flows.shared.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.shared.log_files import tail
 from leadline.plugins.ops.notify.recipients import find_recipients
-from leadline.tasks.ground.locks import is_held, locked
+from leadline.tasks.ground.files import is_held, locked
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}

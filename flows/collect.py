@@ -31,7 +31,7 @@ from leadline.tasks.collect import Collected, Target, check_target, find_targets
 from leadline.tasks.collect import collect as ask_models
 from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
 from leadline.tasks.load import LoadedDataset, load_dataset
-from leadline.tasks.plan.prices import paid_in_words, require_model_price
+from leadline.tasks.plan.cost import paid_in_words, require_model_price
 from leadline.tasks.runs.versions import VERSION_PATTERN
 from leadline.tasks.store.store import Store
 

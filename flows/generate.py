@@ -29,7 +29,7 @@ from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace
 from leadline.tasks.generate import Corpus, Cutting, Form, Generated, find_files, read_corpus
 from leadline.tasks.generate import generate as ask_about
 from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
-from leadline.tasks.plan.prices import paid_in_words, require_judge_price
+from leadline.tasks.plan.cost import paid_in_words, require_judge_price
 from leadline.tasks.store.store import Store
 
 _NAMED: Final = 5

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.judges.drift.epochs import with_epochs

@@ -31,7 +31,7 @@ from typing import Any, Final
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.judge_config import members_of
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
@@ -43,10 +43,9 @@ from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
-from leadline.tasks.db.compaction import compact
-from leadline.tasks.db.connection import open_run, release
+from leadline.tasks.db.connection import compact, open_run, release
+from leadline.tasks.ground.files import clean_stale
 from leadline.tasks.ground.processes import process_record
-from leadline.tasks.ground.tmpfiles import clean_stale
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.judges.drift.run_judges import JUDGES, notice_replies, watch
 from leadline.tasks.judges.drift.scores_after_change import reused_after_change
@@ -55,7 +54,6 @@ from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.plan.chunks import LANES, Chunk, cut
-from leadline.tasks.plan.default_embedder import embedder_in_words
 from leadline.tasks.plan.further_trials import two_phase_jobs
 from leadline.tasks.plan.jobs import (
     ALL_ROWS,
@@ -67,7 +65,7 @@ from leadline.tasks.plan.jobs import (
     write_jobs,
 )
 from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids
-from leadline.tasks.plan.selection import Choice, applicable_to, named_models
+from leadline.tasks.plan.selection import Choice, applicable_to, embedder_in_words, named_models
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
@@ -76,8 +74,7 @@ from leadline.tasks.runs.signs_of_life import give_sign, record_lost
 from leadline.tasks.runs.tally import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.stopped_run import give_valid_intervals
-from leadline.tasks.stopping.wave_order import order_in_waves, wave_part
-from leadline.tasks.stopping.wave_outcome import WaveOutcome
+from leadline.tasks.stopping.wave_order import WaveOutcome, order_in_waves, wave_part
 from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors
 

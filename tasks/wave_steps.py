@@ -21,10 +21,9 @@ from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.plan.cost import Estimate, estimate
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.stopping.certain_failures import certain_failures
-from leadline.tasks.stopping.gate_questions import gate_questions, open_ends
+from leadline.tasks.stopping.gate_questions import certain_failures, gate_questions, open_ends
 from leadline.tasks.stopping.looks import LEVEL, Look, QuestionEvidence, look_at
-from leadline.tasks.stopping.wave_outcome import WaveOutcome
+from leadline.tasks.stopping.wave_order import WaveOutcome
 from leadline.tasks.store.store import JOBS, Run, Store
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from leadline.evaluators.agent._databricks import SOURCE, rate_chunks
+from leadline.evaluators.agent.databricks_judges import SOURCE, rate_chunks
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
@@ -16,8 +16,7 @@ from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.rating import Assessment, rated
-from leadline.evaluators.judge.verdicts import JudgeReply
+from leadline.evaluators.judge.verdicts import Assessment, JudgeReply, rated
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 
 FIELDS: Final = {

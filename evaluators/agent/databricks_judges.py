@@ -1,14 +1,98 @@
-"""The Databricks judges that rate by a ground truth, yes or no with a rationale: expected answers, or facts."""
+"""The judges of Databricks' agent evaluation: of an answer by its ground truth, and of each retrieved chunk."""
 
 from __future__ import annotations
 
-from leadline.evaluators.agent._databricks import SOURCE, RatingEvaluator, facts_of, has_ground_truth
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
-from leadline.evaluators.judge.rating import Assessment
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.verdicts import Assessment, chunk_spans, rated
+from leadline.evaluators.judge_client.failures import JudgeError
+
+SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
+FACTS: Final = "expected_facts"
+"""Key of the metadata in which a dataset may give facts instead of an expected answer."""
+
+
+class RatingEvaluator(JudgeEvaluator):
+    """A Databricks judge that gives a row one rating: yes is 1 and no is 0."""
+
+    @abstractmethod
+    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
+        """Rate a row; ``None`` when it has no ground truth to be rated by.
+
+        Args:
+            row: A row that has all required inputs.
+            judge: The judge to ask.
+        """
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row."""
+        assessment = await self.assess(row, judge)
+        if assessment is None:
+            return RowScore.not_applicable(self.row_metrics, "The case has neither an expected answer nor facts.")
+        return rated(self.row_metrics[0], assessment)
+
+
+async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[Assessment]]) -> RowScore:
+    """Rate each retrieved chunk by a call of its own; the score is the share of chunks rated yes.
+
+    Equal chunks of equal questions are asked about once, whichever models retrieved them. A chunk whose call fails
+    leaves the row unscored: the share is not known. The ratings of the other chunks are kept all the same.
+
+    Args:
+        metric: The metric's key.
+        assess: Rates the text of one chunk.
+    """
+    replies = await asyncio.gather(*(_guarded(chunk.content, assess) for chunk in row.retrieved_context))
+    assessment: dict[str, Json] = {
+        "ratings": [reply.rating if isinstance(reply, Assessment) else None for reply in replies],
+        "rationales": [reply.rationale if isinstance(reply, Assessment) else None for reply in replies],
+        "error_messages": [str(reply) if isinstance(reply, JudgeError) else None for reply in replies],
+    }
+    errors = [reply for reply in replies if isinstance(reply, JudgeError)]
+    if errors:
+        message = f"{len(errors)} of {len(replies)} chunks were not rated: {errors[0]}"
+        return RowScore({metric: Unscored(errors[0].reason, message)}, Evidence(data={"assessment": assessment}))
+    if not replies:
+        return RowScore.unscored((metric,), Reason.UNSCORABLE, "No chunk was retrieved.")
+    ratings = [isinstance(reply, Assessment) and reply.rating == "yes" for reply in replies]
+    return RowScore(
+        {metric: sum(ratings) / len(ratings)},
+        Evidence(
+            f"{sum(ratings)} of {len(ratings)} retrieved chunks are rated yes.",
+            chunk_spans(row.retrieved_context, ratings, "yes", "no"),
+            {"assessment": assessment},
+        ),
+    )
+
+
+async def _guarded(text: str, assess: Callable[[str], Awaitable[Assessment]]) -> Assessment | JudgeError:
+    if not text.strip():
+        return Assessment(rationale="The chunk is blank.", rating="no")
+    try:
+        return await assess(text)
+    except JudgeError as error:
+        return error
+
+
+def facts_of(row: Row) -> tuple[str, ...]:
+    """Return the facts that an answer must support, as far as the dataset names any."""
+    given = row.metadata.get(FACTS)
+    facts: Sequence[object] = (given,) if isinstance(given, str) else given if isinstance(given, Sequence) else ()
+    return tuple(fact for fact in facts if isinstance(fact, str) and fact.strip())
+
+
+def has_ground_truth(row: Row) -> bool:
+    """Return whether a row has an expected answer or facts."""
+    return bool(row.expected_answers or facts_of(row))
 
 
 @register
@@ -111,3 +195,48 @@ class DatabricksContextSufficiency(RatingEvaluator):
         return await judge.ask(
             "assessment", Assessment, question=row.question, contexts=contexts, facts=facts, expected=expected
         )
+
+
+@register
+class DatabricksChunkRelevance(JudgeEvaluator):
+    """Share of the retrieved chunks that are relevant to the question.
+
+    **Method.** The judge rates each chunk in a call of its own, so that a failure concerns one chunk, and so that a
+    chunk that several models retrieved for a question is rated once. The precision is the number of chunks rated "yes"
+    divided by the number of chunks: three of four give 0.75.
+
+    **Edge cases.**
+
+    * A blank chunk is a "no", and nothing is asked.
+    * A chunk that could not be rated has its error message, and leaves the row unscored; the ratings of the other
+      chunks are kept in the evidence.
+
+    **Source.** Databricks, Mosaic AI Agent Evaluation LLM judges reference, "chunk_relevance".
+    """
+
+    spec = Spec(
+        id="databricks.chunk_relevance",
+        name="Chunk relevance (Databricks judge)",
+        family="agent",
+        origin="databricks",
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
+        metrics=(Metric.higher("precision", name="Chunk relevance precision", threshold=None),),
+        judge="llm",
+        lane="judge",
+        llm=False,
+        keywords=("judge", "retrieval", "relevance"),
+        source=SOURCE,
+    )
+    prompts = {"assessment": prompt_beside(__file__, "databricks_chunk.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """One call per chunk, of which a row has a few."""
+        return 4.0
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row."""
+
+        async def assess(text: str) -> Assessment:
+            return await judge.ask("assessment", Assessment, question=row.question, chunk=text)
+
+        return await rate_chunks(row, "precision", assess)

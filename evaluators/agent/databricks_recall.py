@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.agent._databricks import SOURCE
+from leadline.evaluators.agent.databricks_judges import SOURCE
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric

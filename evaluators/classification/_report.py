@@ -9,8 +9,17 @@ import numpy as np
 
 from leadline.evaluators.classification import _averages
 from leadline.evaluators.classification._items import Items
-from leadline.evaluators.classification._roc_curves import Weighted, area, rankings, roc_points
-from leadline.evaluators.classification._thresholds import THRESHOLDS, Counts, count, examples, reached
+from leadline.evaluators.classification._roc_curves import (
+    THRESHOLDS,
+    Counts,
+    Weighted,
+    area,
+    count,
+    examples,
+    rankings,
+    reached,
+    roc_points,
+)
 from leadline.evaluators.data.details import (
     MOST_CONFUSED,
     MOST_EXAMPLES,

@@ -14,8 +14,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Effect, Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.annotations import Annotations, whole_item_labels
-from leadline.evaluators.data.label_map import LabelMap, LabelName
+from leadline.evaluators.data.annotations import Annotations, LabelMap, LabelName, whole_item_labels
 from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Json, Row, RowField, RowScore
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.packages import package_version
-from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.ground.secret_values import without_secrets
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,31 +1,29 @@
-"""A plain function of a row as an evaluator.
-
-::
-
-    def polite(row: leadline.Row) -> bool:
-        return "please" in (row.actual_answer or "").lower()
-
-    leadline.evaluate(answers, metrics=["bleu", polite])
-
-The decorator :func:`metric` says more: a range, a threshold, the direction, a name, what a row needs.
-"""
+"""Evaluators of a user's own, which need be no part of a package: a plain function of a row, or a Python file."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import re
+import sys
+import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator, RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core.registry import load_installed, registered_by, unregister
 from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground.code_digest import code_digest
 from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.paths import from_home
 
 Scored: TypeAlias = "float | bool | tuple[float | bool, str] | None"
 """The value of a row: a number, or whether the row is good; maybe with a sentence why; ``None`` where the metric does
@@ -35,6 +33,7 @@ RowFunction: TypeAlias = Callable[[Row], Scored]
 
 _ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _FIELDS: Final = tuple(field.name for field in fields(Row) if field.name not in ("case", "model"))
+_lock: Final = RLock()
 
 
 class FunctionMetric:
@@ -219,3 +218,80 @@ def _id_of(function: RowFunction, name: str) -> str:
 def _returns_bool(function: RowFunction) -> bool:
     stated = getattr(function, "__annotations__", {}).get("return")
     return stated is bool or stated == "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedFile:
+    digest: str
+    evaluators: tuple[type[Evaluator], ...]
+
+
+_loaded: Final[dict[Path, _LoadedFile]] = {}
+
+
+def load_evaluator_file(path: str | Path) -> tuple[type[Evaluator], ...]:
+    """Register the evaluators of a Python file, and return them in the order of their ids.
+
+    A file that was loaded before is run again only if its content has changed; its evaluators are then replaced.
+
+    Raises:
+        UsageError: The file cannot be read or run, registers no evaluator, or one whose id is taken.
+    """
+    file = from_home(path).absolute()
+    try:
+        source = file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.",
+            hint="Name a Python file that registers evaluators.",
+            code=ErrorCode.CONFIG_FILE,
+        ) from None
+    digest = hashlib.sha256(source).hexdigest()[:32]
+    with _lock:
+        known = _loaded.get(file)
+        if known is None or known.digest != digest:
+            load_installed()  # so that an id that is taken is refused here, with the file's name
+            for evaluator in known.evaluators if known else ():
+                unregister(evaluator)
+            known = _loaded[file] = _LoadedFile(digest, _run(file, source, digest))
+        return known.evaluators
+
+
+def _run(file: Path, source: bytes, digest: str) -> tuple[type[Evaluator], ...]:
+    """Run a file as a module of a name that no other module has."""
+    module = ModuleType(
+        f"leadline_file_{hashlib.sha256(str(file).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+    )
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102 - the user named the file to be run
+        found = registered_by(module.__name__)
+        if not found:
+            raise UsageError(
+                "it registers no evaluator.",
+                hint="Decorate the class with @leadline.register.",
+                code=ErrorCode.CONFIG_CONTENT,
+            )
+    except BaseException as error:  # a script that ends with sys.exit(main()) is no evaluators file
+        for evaluator in registered_by(module.__name__):
+            unregister(evaluator)
+        _loaded.pop(file, None)
+        del sys.modules[module.__name__]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _refusal(file, error) from error
+    for evaluator in found:
+        evaluator.source_digest = digest
+    return found
+
+
+def _refusal(file: Path, error: BaseException) -> UsageError:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        lines = [error.lineno]
+    where = f"{file}, line {lines[-1]}" if lines else str(file)
+    if isinstance(error, LeadlineError):
+        return UsageError(f"{where}: {error.message}", hint=error.hint, code=error.code)
+    message = f"{where}: {type(error).__name__}: {error}."
+    return UsageError(message, hint="Correct the file.", code=ErrorCode.CONFIG_CONTENT)

@@ -1,28 +1,11 @@
-"""Annotations: what is known or predicted of a data item such as an image or a document.
-
-A data item is a case. Its ground truth (``Row.expected_annotations``) belongs to the case, its predictions
-(``Row.predicted_annotations``) to the pair of case and model. Either is a list of annotations in the form below, or
-``None`` when it is absent; an empty list says that there is nothing in the item, or that the model found nothing::
-
-    {"labels": [{"key": "class", "value": "cat", "score": 0.9}],
-     "box": [x_min, y_min, x_max, y_max],             # axis-aligned, or four points [[x, y], …] of a rotated one
-     "polygon": [[x, y], …],                          # or [ring, hole, …], or [[ring, hole, …], …] of several parts
-     "raster": {"size": [height, width], "counts": "…"},  # a mask, run-length encoded as COCO does
-     "is_instance": true}
-
-An annotation has one geometry or none; one without geometry labels the item itself. Coordinates are pixels, x to the
-right and y down. Scores are in [0, 1]; ground truth has none. ``is_instance`` says whether a geometry is one object
-(the default) or a region of a semantic segmentation. ``is_crowd`` marks a region of ground truth that is a group of
-objects, as COCO does; it implies ``is_instance: false``.
-
-Loading brings every dataset into exactly this form: labels as a list with keys, coordinates and scores as floats, the
-counts of a raster as COCO's text, absent members left out. Rows that are made by hand should keep to it.
-"""
+"""Annotations: what is known or predicted of an image or a document, and labels that count as one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NotRequired, Required, TypeAlias, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, NotRequired, Required, TypeAlias, TypedDict
+
+from pydantic import BeforeValidator, Field
 
 DEFAULT_KEY: Final = "class"
 """Key of a label that names none."""
@@ -32,6 +15,8 @@ GEOMETRIES: Final = ("box", "polygon", "raster")
 
 Point: TypeAlias = Sequence[float]
 Ring: TypeAlias = Sequence[Point]
+LabelName: TypeAlias = tuple[str, str]
+"""Key and value of a label."""
 
 
 class Label(TypedDict):
@@ -90,3 +75,33 @@ def whole_item_labels(annotations: Annotations) -> Iterator[Label]:
     for annotation in annotations:
         if geometry(annotation) is None:
             yield from annotation["labels"]
+
+
+def _read(given: Any) -> Any:
+    """Bring what users write into pairs of (key, value): ``{"siamese": "cat"}`` or ``[[[k, v], [k, v]], …]``."""
+    pairs = given.items() if isinstance(given, Mapping) else given
+    try:
+        return tuple(sorted({_name(old): _name(new) for old, new in pairs}.items()))
+    except (TypeError, ValueError):
+        raise ValueError('expected an object such as {"siamese": "cat", "class_name:tabby": "class:cat"}') from None
+
+
+def _name(label: Any) -> LabelName:
+    if isinstance(label, str):
+        key, colon, value = label.partition(":")
+        return (key, value) if colon else (DEFAULT_KEY, label)
+    key, value = label
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError
+    return key, value
+
+
+LabelMap: TypeAlias = Annotated[
+    tuple[tuple[LabelName, LabelName], ...],
+    BeforeValidator(_read),
+    Field(
+        description='Labels that count as another, on both sides: {"siamese": "cat"}. A label of another key than '
+        '"class" is written "key:value", or as the pair ["key", "value"] in a list of pairs.'
+    ),
+]
+"""A parameter that maps labels to labels; what is not named stays as it is."""

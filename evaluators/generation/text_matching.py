@@ -7,9 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.metric import boolean_metrics, unparseable, verdict
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity

@@ -13,7 +13,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground.text import listing, quoted
-from leadline.evaluators.text.numbers_in_text import Number, read_numbers
+from leadline.evaluators.text.quantities import Number, read_numbers
 
 MOST_NAMED: Final = 20
 """Unsupported numbers of an answer that are pointed at."""

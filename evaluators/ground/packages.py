@@ -1,4 +1,4 @@
-"""Packages of evaluators: which are installed, in which version, and one line that says how to install more."""
+"""Packages with evaluators and other extensions: which are installed, what each brings, and how to install more."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, packages_distributions, version
+from pathlib import Path
+from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
@@ -15,6 +17,9 @@ from leadline.evaluators.ground.text import listing, nouns
 
 INSTALL_CHECKS = "pip install 'leadline[checks]'"
 """Installs what the evaluators of everyday checks need."""
+
+OWN: Final = "leadline.plugins."
+_PLUGINS: Final = Path(__file__).parents[2] / "plugins"
 
 
 def missing_packages(packages: Iterable[str]) -> tuple[str, ...]:
@@ -59,3 +64,46 @@ def package_version(package: str) -> str:
 @cache
 def _distributions() -> Mapping[str, list[str]]:
     return packages_distributions()
+
+
+@lru_cache(maxsize=1)
+def _all(path: tuple[str, ...]) -> Any:
+    """Return the entry points of all packages on Python's path; this reads the metadata of each."""
+    return entry_points()
+
+
+def extensions(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group, without those of Leadline's own plug-ins that are not in this checkout.
+
+    Ours come last: in a table by name no other package replaces them.
+
+    Args:
+        group: For example ``leadline.commands``.
+    """
+    found = _all(tuple(sys.path)).select(group=group)
+    return tuple(sorted((each for each in found if not is_own(each) or _source_of(each).exists()), key=is_own))
+
+
+def is_own(entry: EntryPoint) -> bool:
+    """Return whether an entry point is of one of Leadline's own plug-ins."""
+    return entry.value.startswith(OWN)
+
+
+def own_source(entry: EntryPoint) -> str:
+    """Return the source of the module that an entry point of an own plug-in names, without importing it."""
+    return _source_of(entry).read_text(encoding="utf-8")
+
+
+def loaded(group: str, name: str) -> Any:
+    """Return the object that an extension of a group brings, or ``None`` if there is none of that name.
+
+    Args:
+        name: Name of the entry point.
+    """
+    entry = {each.name: each for each in extensions(group)}.get(name)
+    return entry.load() if entry else None
+
+
+def _source_of(entry: EntryPoint) -> Path:
+    path = _PLUGINS.joinpath(*entry.module.removeprefix(OWN).split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -1,9 +1,4 @@
-"""The secrets that this process was given, and texts without them: one list for every place that texts go to.
-
-Secrets come from environment variables only: those that are named like secrets, those that a judge, a target or a
-webhook names for its key, and the passwords in addresses such as that of a ledger. Errors of Leadline, log records,
-run records, what Prefect is told and replies of judges and models go through :func:`masked`.
-"""
+"""The secrets that this process was given, and texts without them: one list for every place that texts go to."""
 
 from __future__ import annotations
 
@@ -17,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
+
+from leadline.evaluators.ground.text import one_line
 
 MASK: Final = "[key]"
 
@@ -40,6 +37,22 @@ LONG: Final = 12
 and refused in settings."""
 
 _variables: Final[set[str]] = set()
+_LOOKS_SECRET: Final = re.compile(
+    r"""
+      \b (?:sk|rk|gsk) [-_] (?=[\w\-./+]*[\d*]) [\w\-./+*]{8,}
+    | \b (?:pk|key) [-_] [\w\-./+*]*? (?=[A-Za-z*]*[\d*]) [A-Za-z0-9*]{12,} [\w\-./+*]*
+    | \b hf_ [A-Za-z0-9*]{20,}
+    | \b AIza [\w\-*]{20,}
+    | (?<![a-z]) key \s (?=[\w\-./+]*[\d*]) [\w\-./+*]{12,}              # not: key findings
+    | (?<![a-z]) (?:key\s?[:=]|bearer) \s? (?: (?=[\w\-./+]*[\d*]) [\w\-./+*]{6,} | [\w\-./+*]{20,} )
+    | (?-i:(?<![A-Za-z])[Bb]earer \s (?![a-z]+\b) [\w\-./+*]{6,})            # not: bearer tokens
+    | // [^/\s:@]+ : [^/\s@]+ @                                           # a password in an address
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What may be a key by its prefix or by the word before it: words alone are none, keys are long or have digits."""
+
+LONGEST: Final = 300
 
 
 def remember_variable(name: str) -> None:
@@ -228,3 +241,20 @@ def without_secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name.startswith("PREFECT_") or not holds_secret(name, value)
     }
+
+
+def looks_secret(text: str) -> bool:
+    """Return whether something in a text looks like a key."""
+    return _LOOKS_SECRET.search(text) is not None
+
+
+def without_secrets(text: str, *, longest: int = LONGEST) -> str:
+    """Return another's error text, which may be logged then: one short line without keys or control characters.
+
+    Taken out are the secrets of this process and whatever looks like a key.
+
+    Args:
+        text: The error text, of any length.
+        longest: Where the line is cut.
+    """
+    return one_line(" ".join(_LOOKS_SECRET.sub(MASK, masked(text)[: 20 * longest]).split()))[:longest]

@@ -28,14 +28,13 @@ from pydantic import BaseModel
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.params import JudgeKey, Params
 from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowScore
-from leadline.evaluators.judge.prompt_text import readable
-from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from
+from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from, readable
 from leadline.evaluators.judge_client.calls import Call, Reply
 from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:

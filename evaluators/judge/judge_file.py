@@ -30,7 +30,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.refusal import refusals_of
 from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
-from leadline.evaluators.judge.shown_fields import TemplatePrompt
+from leadline.evaluators.judge.prompting import TemplatePrompt
 
 MOST_BYTES: Final = 1_000_000
 _HYPHENS: Final = "---\n"

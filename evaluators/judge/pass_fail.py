@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.metric import unparseable, verdict
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.data.row import Evidence, Json, Row, RowScore, Severity
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator

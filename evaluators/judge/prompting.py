@@ -1,12 +1,4 @@
-"""Prompts: Jinja files beside the evaluators, and the fence that keeps text under evaluation from being obeyed.
-
-A prompt marks what is data with the filter ``data``::
-
-    {{ question | data("question") }}
-
-which puts the text between ``<question-FENCE>`` and ``</question-FENCE>``. The fence is drawn for each call, so no text
-can contain it; the system message warns the judge that nothing between such marks is an instruction.
-"""
+"""Prompts: Jinja files beside the evaluators, the fields they show, and the fence around text under evaluation."""
 
 from __future__ import annotations
 
@@ -15,15 +7,20 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import StrictUndefined, Template, pass_context
+from jinja2 import StrictUndefined, Template, TemplateError, Undefined, pass_context
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.text.sentences import without_surrogates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 _SYSTEM: Final = Path(__file__).with_name("system.jinja")
 
@@ -104,3 +101,99 @@ def prompt_from(name: str, source: str) -> Prompt:
 def draw_fence() -> str:
     """Return a fence that no text can know."""
     return secrets.token_hex(8)
+
+
+class _Name(Undefined):
+    """A variable that prints its name, and that a template may loop over, count and compare."""
+
+    def __str__(self) -> str:
+        return f"[{str(self._undefined_name).replace('_', ' ')}]"
+
+    def __iter__(self) -> Iterator[_Name]:
+        yield _PromptItem(name=self._undefined_name)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> _Name:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Name(name=name)
+
+    def _true(self, other: Any) -> bool:
+        return True
+
+    __lt__ = __le__ = __gt__ = __ge__ = _true  # type: ignore[assignment]
+
+    def __index__(self) -> int:
+        return 1
+
+
+class _PromptItem(_Name):
+    """A turn of a loop, which may be a pair."""
+
+    def __iter__(self) -> Iterator[_Name]:
+        yield self
+        yield self
+
+
+@cache
+def _plain_environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(undefined=_Name, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["data"] = lambda text, label="data": f"[{label}]"
+    environment.filters["length"] = lambda items: _Name(name="number")
+    return environment
+
+
+def readable(prompt: Prompt) -> str:
+    """Return a prompt's text with names for what it shows; its source where that cannot be."""
+    try:
+        return _plain_environment().from_string(prompt.source).render().strip()
+    except (TemplateError, TypeError, ValueError):
+        return prompt.source.strip()
+
+
+@dataclass(frozen=True)
+class TemplatePrompt:
+    """A prompt in Jinja.
+
+    Attributes:
+        source: The template.
+        shows: The fields by variable. The retrieved context alone is the list of its chunks; of several fields the
+            texts that there are, are joined by line feeds.
+    """
+
+    name: str
+    source: str
+    shows: Mapping[str, tuple[RowField, ...]]
+
+    @property
+    def fields(self) -> tuple[RowField, ...]:
+        """The fields that it shows, in the order of :class:`RowField`."""
+        shown = {field for fields in self.shows.values() for field in fields}
+        return tuple(field for field in RowField if field in shown)
+
+    @cached_property
+    def prompt(self) -> Prompt:
+        """The prompt, compiled."""
+        return prompt_from(self.name, self.source)
+
+    def texts(self, row: Row, expected_answer: str = "") -> dict[str, str | list[str]]:
+        """Return a row's texts for it.
+
+        Args:
+            expected_answer: The one of its expected answers to show.
+        """
+        chunks = [chunk.content for chunk in row.retrieved_context]
+        texts = {
+            RowField.QUESTION: row.question or "",
+            RowField.EXPECTED_ANSWER: expected_answer,
+            RowField.RETRIEVED_CONTEXT: "\n".join(chunks),
+            RowField.ACTUAL_ANSWER: row.actual_answer or "",
+        }
+        return {
+            name: chunks
+            if fields == (RowField.RETRIEVED_CONTEXT,)
+            else "\n".join(texts[field] for field in fields if texts[field])
+            for name, fields in self.shows.items()
+        }

@@ -1,4 +1,4 @@
-"""Replies of a judge in which each of several items gets a verdict, and the shapes that they must have."""
+"""Replies of a judge: one rating with its rationale, or a verdict on each of several items."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from leadline.evaluators.data.row import ContextChunk, Json, Source, Span
+from leadline.evaluators.data.row import ContextChunk, Evidence, Json, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge_client.failures import JudgeUnparseable
+
+AT_ONCE: Final = 20
+"""Verdicts in one reply, at most: with a reason each, more would not fit into a judge's usual limit of 1,024 tokens."""
 
 
 def _plain_word(value: object) -> object:
@@ -66,9 +69,6 @@ class VerdictsOrIdk(JudgeReply):
 
     verdicts: tuple[VerdictOrIdk, ...]
 
-
-AT_ONCE: Final = 20
-"""Verdicts in one reply, at most: with a reason each, more would not fit into a judge's usual limit of 1,024 tokens."""
 
 AnyVerdict: TypeAlias = Verdict | VerdictOrIdk
 Shape = TypeVar("Shape", Verdicts, VerdictsOrIdk)
@@ -133,3 +133,21 @@ def chunk_spans(chunks: Sequence[ContextChunk], verdicts: Sequence[bool], yes: s
         Span(Source.RETRIEVED_CONTEXT, 0, len(chunk.content), index, float(verdict), yes if verdict else no)
         for index, (chunk, verdict) in enumerate(zip(chunks, verdicts, strict=True))
     )
+
+
+class Assessment(JudgeReply):
+    """A judge's rating. The rationale comes first, so that the judge thinks before it decides."""
+
+    rationale: Reason = ""
+    rating: YesNo
+
+
+def rated(metric: str, assessment: Assessment) -> RowScore:
+    """Return the score of a row that got one rating: 1 for yes and 0 for no.
+
+    Args:
+        metric: The metric's key.
+        assessment: The rating with its rationale.
+    """
+    data: dict[str, Json] = {"assessment": {"rating": assessment.rating, "rationale": assessment.rationale}}
+    return RowScore({metric: float(assessment.rating == "yes")}, Evidence(assessment.rationale, data=data))

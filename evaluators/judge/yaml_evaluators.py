@@ -43,16 +43,17 @@ from leadline.evaluators.judge.judge_file import (
 )
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator, TextCheckParams
 from leadline.evaluators.judge.prompting import Prompt, prompt
-from leadline.evaluators.judge.rating import Assessment, rated
 from leadline.evaluators.judge.statements import PARTS, parts_of
 from leadline.evaluators.judge.verdicts import (
     AnyVerdict,
+    Assessment,
     Verdicts,
     VerdictsOrIdk,
     as_json,
     chunk_spans,
     count_of,
     one_each,
+    rated,
 )
 from leadline.evaluators.judge_client.failures import JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_number

@@ -24,11 +24,9 @@ from pydantic import ValidationError
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.project_scope import ProjectScope, project_scope
 from leadline.evaluators.ground.refusal import first_refusal
-from leadline.evaluators.ground.settings_file import FILE, settings_document
-from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.ground.settings_file import FILE, ProjectScope, project_scope, settings_document
+from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig, JuryConfig
 
 JURY: Final = "jury"
 """The key of a judge's table that names the judges of a jury."""

@@ -47,8 +47,7 @@ from leadline.evaluators.judge_client.transport import (
     plausible,
 )
 from leadline.evaluators.judge_client.word_watch import WordWatch
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 
 if TYPE_CHECKING:
     from leadline.evaluators.settings.settings import Settings

@@ -1,4 +1,4 @@
-"""The one event loop of a worker process in which all judge calls are made."""
+"""The one event loop in which a process's judge calls are made, and deadlines that do not count its stalls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
@@ -20,11 +22,6 @@ GRACE_S: Final = 6.0
 NOTED_S: Final = 2.0
 """Seconds for which calls that are given up may put on record that they are."""
 
-
-class Cancelled(BaseException):
-    """Work in the judges' loop was given up because the run is being stopped; no evaluator's failure."""
-
-
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -32,6 +29,12 @@ _running: set[Future[Any]] = set()
 _shared: set[asyncio.Task[Any]] = set()
 _sent: set[asyncio.Task[Any]] = set()
 _given_up: set[asyncio.Task[Any]] = set()
+TICK_S: Final = 0.05
+"""Seconds between two looks at the loop's clock; of a longer time between them, only twice as much counts."""
+
+
+class Cancelled(BaseException):
+    """Work in the judges' loop was given up because the run is being stopped; no evaluator's failure."""
 
 
 def judges_loop() -> asyncio.AbstractEventLoop:
@@ -129,3 +132,78 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+class _LoopTime:
+    """Seconds in which a loop was turning; it is looked at only while there are deadlines."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._counted = 0.0
+        self._seen = 0.0
+        self._deadlines = 0
+        self._ticking = False
+
+    def enter(self) -> None:
+        self._deadlines += 1
+        if self._deadlines == 1:
+            self._seen = self._loop.time()
+            if not self._ticking:
+                self._ticking = True
+                self._loop.call_later(TICK_S, self._tick)
+
+    def leave(self) -> None:
+        self._deadlines -= 1
+
+    def now(self) -> float:
+        return self._counted + min(self._loop.time() - self._seen, 2 * TICK_S)
+
+    def _tick(self) -> None:
+        self._counted, self._seen = self.now(), self._loop.time()
+        self._ticking = self._deadlines > 0
+        if self._ticking:
+            self._loop.call_later(TICK_S, self._tick)
+
+
+_times: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopTime]] = WeakKeyDictionary()
+
+
+class Deadline:
+    """Cancels the block that it is held for when its time is over, as :func:`asyncio.timeout` does.
+
+    Args:
+        seconds: What the block may take.
+
+    Raises:
+        TimeoutError: It took longer.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._expired = False
+
+    async def __aenter__(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - coroutines run in tasks
+        self._task, self._cancelling = task, task.cancelling()
+        self._time = _times.get(loop) or _times.setdefault(loop, _LoopTime(loop))
+        self._time.enter()
+        self._end = self._time.now() + self._seconds
+        self._timer = loop.call_later(self._seconds, self._due)
+
+    def _due(self) -> None:
+        left = self._end - self._time.now()
+        if left > 0:
+            self._timer = self._loop.call_later(max(left, 0.001), self._due)
+        else:
+            self._expired = True
+            self._task.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self._time.leave()
+        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error

@@ -1,8 +1,4 @@
-"""The HTTP client of judges and of models under test: one pool of connections for each event loop, on aiohttp.
-
-Measured with 64 calls in flight, aiohttp takes half a millisecond of processor time a call; httpx, whose pool looks
-through all connections at each call, takes nine.
-"""
+"""The HTTP client of judges and models under test: one pool for each event loop, and bodies read within bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +6,8 @@ import asyncio
 import atexit
 import os
 import ssl
-from collections.abc import Mapping
+import zlib
+from collections.abc import AsyncIterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from leadline.evaluators.judge_client.bounded_body import NOT_COMPRESSED, SAID, read_body
-from leadline.evaluators.judge_client.deadline import Deadline
+from leadline.evaluators.judge_client.event_loop import Deadline
 from leadline.evaluators.judge_client.transport import Refused, Transient, Unusable
+from leadline.evaluators.settings.judge_config import MEBIBYTE
 
 if TYPE_CHECKING:
     import aiohttp
     from aiohttp.connector import Connection
+
 
 MAX_HEADER: Final = 64 * 1024
 """Bytes that a header of a reply may have: gateways send policies that are longer than aiohttp's 8 KiB."""
@@ -35,6 +33,17 @@ MAX_INTERIM: Final = 100
 _PROXIES: Final = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 KEEP_ALIVE_S: Final = 15.0
 CLOSING_S: Final = 1.0
+_sessions: Final[dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]] = {}
+_inherited: Final[list[aiohttp.ClientSession]] = []
+"""Connections of the process that this one was forked from, which may be neither used nor closed here."""
+
+SAID: Final = 64 * 1024
+"""Bytes that are read of an error's body: its status says what matters."""
+
+NOT_COMPRESSED: Final = {"Accept-Encoding": "identity"}
+"""The header by which servers are asked to send no compressed replies."""
+
+_DEFLATED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +171,6 @@ def _bounded_response() -> type[aiohttp.ClientResponse]:
     return BoundedResponse
 
 
-_sessions: Final[dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]] = {}
-
-
 def _session() -> aiohttp.ClientSession:
     """Return the running loop's pool of connections; how many calls are in flight is the limiter's business."""
     loop = asyncio.get_running_loop()
@@ -207,10 +213,6 @@ def _close_all() -> None:
             _abandon(session)
 
 
-_inherited: Final[list[aiohttp.ClientSession]] = []
-"""Connections of the process that this one was forked from, which may be neither used nor closed here."""
-
-
 def _forget() -> None:
     """Leave the connections to the process that this one was forked from."""
     _inherited.extend(_sessions.values())
@@ -225,3 +227,82 @@ def _abandon(session: aiohttp.ClientSession) -> None:
     """Let go of the connections of a loop that is closed: there is nothing to wait for, so one step does it."""
     with suppress(StopIteration):
         session.close().send(None)
+
+
+async def read_body(
+    parts: AsyncIterable[bytes], *, encoding: str, most: int, timeout_s: float, shorten: bool = False
+) -> bytes:
+    """Read a body.
+
+    Args:
+        parts: Its parts, as they come.
+        encoding: The header ``Content-Encoding``.
+        most: Decoded bytes that it may have.
+        timeout_s: Longest time for all of it.
+        shorten: Return the beginning of a body that is too long or broken, instead of raising.
+
+    Raises:
+        Unusable: It has more bytes, or is compressed in another way than by gzip or deflate.
+        Transient: It is broken.
+        TimeoutError: It took longer.
+    """
+    received = bytearray()
+    try:
+        async with Deadline(timeout_s):
+            decoder = _Decoder(encoding)
+            async for part in parts:
+                received += decoder.decode(part, most + 1 - len(received))
+                if len(received) > most:
+                    raise Unusable(f"the reply has more than {in_mebibytes(most)}")
+            decoder.finish()
+    except (Unusable, Transient):
+        if not shorten:
+            raise
+        del received[most:]
+    return bytes(received)
+
+
+def in_mebibytes(size: int) -> str:
+    """Return a number of bytes in words."""
+    return f"{size / MEBIBYTE:.3g} MiB"
+
+
+class _Decoder:
+    """Undoes a body's compression, if it has one.
+
+    Args:
+        encoding: The header ``Content-Encoding``.
+
+    Raises:
+        Unusable: It names another form than gzip and deflate.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        form = encoding.strip().lower()
+        if form not in _DEFLATED and form not in ("", "identity"):
+            raise Unusable(f"the reply is compressed by {form[:40]}, which was not asked for")
+        self._inflating = zlib.decompressobj(zlib.MAX_WBITS | 32) if form in _DEFLATED else None
+        self._begun = False
+
+    def decode(self, part: bytes, most: int) -> bytes:
+        """Return what a part stands for.
+
+        Args:
+            part: The next part.
+            most: Bytes to return at most.
+        """
+        self._begun = self._begun or bool(part)
+        if self._inflating is None:
+            return part[:most]
+        try:
+            decoded = self._inflating.decompress(part, most)
+        except zlib.error as error:
+            raise Transient(f"the reply cannot be decompressed: {error}") from None
+        if self._inflating.unused_data:  # zlib would keep all of it
+            raise Transient("the reply goes on after the end of its compressed data")
+        return decoded
+
+    def finish(self) -> None:
+        """Check that the body is whole; an empty one is, whatever form was announced."""
+        if self._inflating is not None and self._begun and not self._inflating.eof:
+            raise Transient("the reply ends in the middle of its compressed data")

@@ -1,8 +1,4 @@
-"""LiteLLM, used as late as possible since its import takes seconds: its prices, its providers and the library itself.
-
-Prices are the user's figures, else those of the table that comes with LiteLLM, else unknown. Without LiteLLM the usual
-models of OpenAI have one all the same.
-"""
+"""LiteLLM, imported as late as possible since that takes seconds: prices, providers, and bounded HTTP."""
 
 from __future__ import annotations
 
@@ -12,6 +8,8 @@ import os
 import tomllib
 import warnings
 from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,9 +17,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.evaluators.judge_client.failures import JudgeRefused
+from leadline.evaluators.judge_client.http_client import NOT_COMPRESSED, SAID, Response, read_body
+from leadline.evaluators.judge_client.transport import AttemptError, Unusable
 from leadline.evaluators.settings.judge_config import JudgeConfig
 
 _TABLE: Final = "model_prices_and_context_window_backup.json"
+_DONE: Final = ("content-encoding", "content-length", "transfer-encoding")
+"""Headers about the form in which a body came, which it has no more."""
 
 
 def price(config: JudgeConfig) -> tuple[float, float] | None:
@@ -66,8 +68,6 @@ def litellm() -> ModuleType:
             f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install -c constraints.txt -e '.[judge]'"
         ) from None
 
-    from leadline.evaluators.judge_client.litellm_http import bound_replies
-
     module.suppress_debug_info = True
     module.telemetry = False
     module.drop_params = True
@@ -106,3 +106,73 @@ def openai_prices() -> Mapping[str, Any]:
     prices = tomllib.loads(Path(__file__).with_name("openai_prices.toml").read_text(encoding="utf-8"))
     names = ("input_cost_per_token", "output_cost_per_token")
     return {model: dict(zip(names, (each / 1e6 for each in both), strict=True)) for model, both in prices.items()}
+
+
+@dataclass
+class Exchange:
+    """The reply of one attempt, and the limits of it.
+
+    Attributes:
+        most: Bytes that the reply may have.
+        timeout_s: Longest time for the body.
+        response: The last reply.
+        failure: Why it was not read.
+    """
+
+    most: int
+    timeout_s: float
+    response: Response | None = None
+    failure: AttemptError | None = None
+
+
+current: Final[ContextVar[Exchange | None]] = ContextVar("leadline_litellm_exchange", default=None)
+"""The attempt that the running task makes."""
+
+
+def bound_replies() -> None:
+    """Have LiteLLM make its connections by a transport with limits; to be called once, after it was imported."""
+    import httpx
+    from litellm.llms.custom_httpx import aiohttp_transport
+
+    theirs = aiohttp_transport.LiteLLMAiohttpTransport
+
+    class BoundedTransport(theirs):  # type: ignore[misc, valid-type]
+        """LiteLLM's transport, for attempts that say how much they may receive."""
+
+        async def handle_async_request(self, request: Any) -> Any:
+            exchange = current.get()
+            if exchange is None:
+                return await super().handle_async_request(request)
+            request.headers.update(NOT_COMPRESSED)
+            response = await super().handle_async_request(request)
+            try:
+                exchange.response = await _received(response, exchange)
+            except AttemptError as failure:
+                exchange.failure = failure
+                raise httpx.ReadError(failure.message) from None
+            finally:
+                await response.aclose()
+            kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _DONE]
+            return httpx.Response(response.status_code, headers=kept, content=exchange.response.body, request=request)
+
+    aiohttp_transport.LiteLLMAiohttpTransport = BoundedTransport  # type: ignore[misc]
+
+
+async def _received(response: Any, exchange: Exchange) -> Response:
+    """Read a reply.
+
+    Raises:
+        AttemptError: It is a redirect, has too many bytes, or is broken.
+    """
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    if 300 <= response.status_code < 400:
+        raise Unusable(f"HTTP {response.status_code}: it redirects to {headers.get('location', 'nowhere')}")
+    failed = not 200 <= response.status_code < 300
+    body = await read_body(
+        response.stream,
+        encoding=headers.get("content-encoding", ""),
+        most=SAID if failed else exchange.most,
+        timeout_s=exchange.timeout_s,
+        shorten=failed,
+    )
+    return Response(response.status_code, headers, body)

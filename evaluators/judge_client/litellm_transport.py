@@ -9,13 +9,12 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.ground.secret_values import without_secrets
 from leadline.evaluators.judge_client.calls import Reply
-from leadline.evaluators.judge_client.deadline import Deadline
-from leadline.evaluators.judge_client.litellm_http import Exchange, current
-from leadline.evaluators.judge_client.litellm_library import cost, litellm
+from leadline.evaluators.judge_client.event_loop import Deadline
+from leadline.evaluators.judge_client.litellm_library import Exchange, cost, current, litellm
 from leadline.evaluators.judge_client.openai_protocol import document_of, reply_of, shown
-from leadline.evaluators.judge_client.reply_schemas import response_format
+from leadline.evaluators.judge_client.replies import response_format
 from leadline.evaluators.judge_client.transport import (
     AttemptError,
     Refused,

@@ -19,11 +19,11 @@ from typing import Any, Final
 import orjson
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.ground.secret_values import without_secrets
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.http_client import Response, exchange
 from leadline.evaluators.judge_client.litellm_library import cost
-from leadline.evaluators.judge_client.reply_schemas import response_format
+from leadline.evaluators.judge_client.replies import response_format
 from leadline.evaluators.judge_client.transport import (
     AttemptError,
     Refused,

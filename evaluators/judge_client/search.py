@@ -23,8 +23,7 @@ from weakref import WeakKeyDictionary
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.redaction import looks_secret, without_secrets
-from leadline.evaluators.ground.secret_values import LONG, masked
+from leadline.evaluators.ground.secret_values import LONG, looks_secret, masked, without_secrets
 from leadline.evaluators.judge_client import mcp_search
 from leadline.evaluators.judge_client.calls import Call, Ledger, Reply
 from leadline.evaluators.judge_client.failures import JudgeUnavailable

@@ -17,8 +17,7 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.data_kinds import DataKind
 from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground.text import listing, quoted
-from leadline.evaluators.text.numbers_in_text import without_marks
-from leadline.evaluators.text.quantities import Decimal, Quantity, is_denied, quantities
+from leadline.evaluators.text.quantities import Decimal, Quantity, is_denied, quantities, without_marks
 
 MOST_GIVEN: Final = 10_000
 """Numbers of an answer that are compared."""

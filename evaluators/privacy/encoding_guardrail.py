@@ -11,9 +11,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.metric import boolean_metrics, unparseable, verdict
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.data_kinds import DataKind

@@ -14,16 +14,19 @@ from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.data_kinds import DataKind
 from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
-from leadline.evaluators.robustness._rgb_cases import (
+from leadline.evaluators.robustness._rgb_scorers import (
     CLOSED_BOOK,
     COUNTERFACTUAL,
     INTEGRATION,
     NOISE,
     REJECTION,
+    Official,
     RgbCase,
+    Scorer,
+    Space,
+    is_right,
     rgb_case,
 )
-from leadline.evaluators.robustness._rgb_scorers import Official, Scorer, Space, is_right
 
 _SOURCE: Final = (
     "Chen et al., Benchmarking Large Language Models in Retrieval-Augmented Generation (RGB), AAAI 2024, "

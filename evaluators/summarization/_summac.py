@@ -1,7 +1,4 @@
-"""SummaC: faithfulness of a summary to its document, by natural language inference on pairs of their sentences.
-
-Method: https://arxiv.org/abs/2111.09525; see also :mod:`leadline.evaluators.models.summac_conv`.
-"""
+"""SummaC: faithfulness of a summary to its document, by natural language inference on pairs of their sentences."""
 
 from __future__ import annotations
 
@@ -12,18 +9,18 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from leadline.evaluators.core.embedding_evaluator import lowest, quote
-from leadline.evaluators.data.row import Reason, Source, Span, Unscored, clip
+from leadline.evaluators.data.row import Flag, Json, Reason, Severity, Source, Span, Unscored, clip
 from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
 from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import nli, summac_conv
 from leadline.evaluators.models.summac_conv import SummaCConv
-from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts, failed, without
 from leadline.evaluators.text.sentences import Sentence
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from leadline.evaluators.settings.settings import Settings
+
 
 CONV: Final = "faithfulness_summac_conv"
 ZERO_SHOT: Final = "faithfulness_summac_zs"
@@ -33,6 +30,13 @@ BLOCK_PAIRS: Final = 20_000
 """Pairs of sentences that are in memory at a time."""
 
 ZeroShot: TypeAlias = Literal["difference", "package", "entailment"]
+SHORTEST: Final = 11
+"""Characters of a sentence that counts, at least; shorter ones are headings and remains of lists."""
+
+_REASONS: Final[dict[type[LeadlineError], Reason]] = {
+    ModelUnavailable: Reason.MODEL_UNAVAILABLE,
+    OutOfMemory: Reason.OUT_OF_MEMORY,
+}
 
 
 def zero_shot(
@@ -166,3 +170,64 @@ def _cut(sentences: Sequence[Sentence], pieces: Mapping[str, Sequence[tuple[int,
         for sentence in sentences
         for start, end in pieces[sentence.text]
     )
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The sentences of a row that count."""
+
+    document: tuple[Sentence, ...]
+    summary: tuple[Sentence, ...]
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a document's and a summary's sentence."""
+        return len(self.document) * len(self.summary)
+
+    @property
+    def missing(self) -> str:
+        """The reason why a row cannot be measured at all, or ``""``."""
+        if not self.document:
+            return "The document (the question) has no sentence."
+        return "" if self.summary else "The summary (the answer) has no sentence."
+
+
+@dataclass(frozen=True)
+class SummaryPart:
+    """The values of one measure for a row, with their evidence."""
+
+    values: dict[str, float | Unscored]
+    data: dict[str, Json]
+    spans: tuple[Span, ...] = ()
+    flags: tuple[Flag, ...] = ()
+
+
+def counting(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """Return the sentences that are long enough to count, or all if every one is too short."""
+    return tuple(sentence for sentence in sentences if len(sentence.text) >= SHORTEST) or tuple(sentences)
+
+
+def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> SummaryPart:
+    """Return the part of metrics that could not be measured.
+
+    Args:
+        metrics: Their keys.
+        reason: Why they could not be measured.
+        message: The same in words.
+        flag: Whether to report it as a problem.
+    """
+    flags = (Flag("evaluation", Severity.MEDIUM, message),) if flag else ()
+    return SummaryPart({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
+
+
+def failed(metrics: Sequence[str], error: Exception, explain: Callable[[LeadlineError], object] = str) -> SummaryPart:
+    """Return the part of a measure that failed.
+
+    Args:
+        metrics: Keys of the metrics that it would have measured.
+        error: What happened.
+        explain: Words an error that was raised on purpose for readers.
+    """
+    if isinstance(error, LeadlineError):
+        return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(explain(error)))
+    return without(metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")

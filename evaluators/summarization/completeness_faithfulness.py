@@ -23,8 +23,17 @@ from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 from leadline.evaluators.summarization import _completeness
-from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, SummaC, ZeroShot
-from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts, counting, failed, without
+from leadline.evaluators.summarization._summac import (
+    CONV,
+    ZERO_SHOT,
+    SummaC,
+    SummaryPart,
+    Texts,
+    ZeroShot,
+    counting,
+    failed,
+    without,
+)
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext

@@ -16,7 +16,7 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.data_kinds import DataKind
 from leadline.evaluators.data.row import Reason, RowField, RowScore, Unscored
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
-from leadline.evaluators.text.lcs import lcs_length, union_lcs
+from leadline.evaluators.text.alignment import lcs_length, union_lcs
 from leadline.evaluators.text.ngrams import NGrams, matches
 from leadline.evaluators.text.tokens import rouge_words
 

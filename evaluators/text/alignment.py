@@ -1,7 +1,8 @@
-"""Alignment of two sequences of steps by dynamic programming: the fewest edits that turn one into the other."""
+"""Alignments of two sequences: the fewest edits between their items, and longest common subsequences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -10,8 +11,21 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+
 _SCALE: Final = 1_000_000
 """Similarities are compared to the sixth digit, as integers, so that ties are ties."""
+
+TOO_LONG: Final = 3 * 10**11
+"""Product of two lengths above which :func:`lcs_length` refuses: 5 to 90 seconds of work."""
+
+_SHORT: Final = 1_000_000
+"""Product of two lengths below which turning tokens into characters costs more than it saves."""
+
+_TOO_MUCH: Final = 4 * 10**7
+"""Words times lines above which :func:`union_lcs` refuses: up to half a minute of work."""
+
+_ROW_BITS: Final = 2_000_000_000
+"""Bits of stored rows above which :func:`union_lcs` refuses: 250 MB."""
 
 
 class Edit(StrEnum):
@@ -89,3 +103,93 @@ def _trace(
             column -= 1
             out.append(Aligned(Edit.DELETION, None, column))
     return out[::-1]
+
+
+def lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence of two token lists.
+
+    ``rapidfuzz`` finds it bit-parallel (Hyyrö 2004): ``len(a) * len(b) / 64`` steps in C++, and memory that grows
+    with the lengths only.
+
+    Args:
+        a: The tokens of one text.
+        b: The tokens of the other.
+
+    Raises:
+        OverflowError: The texts are so long that this could take minutes.
+    """
+    if len(a) * len(b) > TOO_LONG:
+        raise OverflowError(f"texts of {len(a):,} and {len(b):,} words are too long for a common subsequence")
+    from rapidfuzz.distance import LCSseq
+
+    if len(a) * len(b) < _SHORT:
+        return LCSseq.similarity(a, b)
+    shared = {token: chr(number) for number, token in enumerate(set(a) & set(b))}
+    first = "".join([shared[token] for token in a if token in shared])
+    second = "".join([shared[token] for token in b if token in shared])
+    return LCSseq.similarity(first, second)
+
+
+def union_lcs(lines: Sequence[Sequence[str]], others: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return, for each line, its tokens that belong to its longest common subsequence with some of the other lines.
+
+    This is the union LCS of ROUGE-Lsum (Lin 2004, section 3.2). Where a longest common subsequence is not unique the
+    result depends on the choice, so the choice of ``rouge-score`` is kept: it walks back from the ends through the
+    table of lengths, takes equal tokens, else drops a token of the other line if that is strictly better, else one
+    of the line.
+
+    Args:
+        lines: The lines of one text, as tokens.
+        others: The lines of the other text.
+
+    Raises:
+        OverflowError: The texts have so many or so long lines that this could take minutes or gigabytes.
+    """
+    mine = list(dict.fromkeys(tuple(line) for line in lines))
+    theirs = [(other, frozenset(other)) for other in dict.fromkeys(tuple(other) for other in others)]
+    work = sum(map(len, mine)) * len(theirs) + sum(len(other) for other, _ in theirs) * len(mine)
+    longest = max(map(len, mine), default=0) * max((len(other) for other, _ in theirs), default=0)
+    if work > _TOO_MUCH or longest > _ROW_BITS:
+        raise OverflowError(f"{len(mine):,} by {len(theirs):,} lines are too much for a common subsequence by lines")
+    known: dict[tuple[str, ...], list[str]] = {}
+    for line in mine:
+        union: set[int] = set()
+        for other, words in theirs:
+            if not words.isdisjoint(line):
+                union.update(_lcs_indices(line, other))
+        known[line] = [line[index] for index in sorted(union)]
+    return [known[tuple(line)] for line in lines]
+
+
+def _lcs_indices(line: Sequence[str], other: Sequence[str]) -> list[int]:
+    """Return the positions in ``line`` of the common subsequence that ``rouge-score`` chooses.
+
+    Row i of the table of lengths is kept as one integer (Hyyrö 2004): bit j is 0 where the length grows from column
+    j to j + 1. The length at column j is then the number of zeros below bit j.
+    """
+    places: dict[str, int] = {}
+    for j, token in enumerate(other):
+        places[token] = places.get(token, 0) | (1 << j)
+    full = (1 << len(other)) - 1
+    row = full
+    rows = [row]
+    for token in line:
+        hit = row & places.get(token, 0)
+        row = ((row + hit) | (row - hit)) & full
+        rows.append(row)
+    found = []
+    i, j = len(line), len(other)
+    while i and j:
+        if line[i - 1] == other[j - 1]:
+            found.append(i - 1)
+            i -= 1
+            j -= 1
+        elif _length(rows[i], j - 1) > _length(rows[i - 1], j):
+            j -= 1
+        else:
+            i -= 1
+    return found
+
+
+def _length(row: int, column: int) -> int:
+    return column - (row & ((1 << column) - 1)).bit_count()

@@ -1,8 +1,4 @@
-"""Numbers as people write them: signs, thousands separators, exponents, fractions, words, percent, scales, units.
-
-``-1,234.5``, ``12,34,567``, ``1.5e-3``, ``10^3``, ``$3 million``, ``½``, ``1/2``, ``12 %``, ``5 km`` and "twelve" are
-read.
-"""
+"""Numbers as people write them, alone and in texts: digits, words, separators, fractions, percent, scales, units."""
 
 from __future__ import annotations
 
@@ -31,6 +27,46 @@ _MINUS: Final = "-\u2212"
 _VULGAR: Final = "¼-¾⅐-⅞"
 _RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻\u2212", "0123456789--")
 _TABLES: Final = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
+_EITHER: Final[dict[str, list[str]]] = _TABLES["either"]
+_LONG_WORD: Final = 4
+"""Letters from which on a word is read in capitals too."""
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_LONGEST_WORD: Final = 20
+_LARGEST: Final = Fraction(10) ** 308
+_NO_ONE: Final = re.compile(r"(?i)\b(?:no|any|every|each|this|that|the|which|some)\s$")
+_ONE_OF: Final = re.compile(r"(?i)\s(?:of|who|that|another|day)\b")
+"""What makes "one" no number."""
+
+_DENIED: Final = re.compile(
+    r"(?i)(?:\b(?:not|never|nicht|keine?|pas|niet|rather than|instead of)|n['\u2019]t"
+    r"|\b(?:no|non|não)\s(?:es|son|è|sono|é|são))\s(?:equal to |exactly |be )?[^\w\s.,;]{0,3}$"
+)
+_POWER: Final = rf"\^[{_MINUS}]?\d{{1,3}}|[⁰¹²³⁴-⁹⁻]{{1,4}}"
+_OVER: Final = re.compile(rf"(?:[{_SPACES}](?P<top>\d{{1,3}}))?/(?P<below>[1-9]\d{{0,3}})(?![/\d])")
+_EXPONENT: Final = re.compile(
+    rf"[eE](?P<e>[-+]?\d{{1,4}})|(?P<power>{_POWER})|[{_SPACES}]?[x\u00d7·*][{_SPACES}]?10(?P<times>{_POWER})"
+)
+MOST_NUMBERS: Final = 5_000
+"""Numbers of a text that are read."""
+
+MOST_DIGITS_IN_TEXT: Final = 30
+"""Digits of a number that is read; a longer one is an identifier or noise."""
+
+_MARKS: Final = re.compile(
+    r"(?m)^[ \t*_#>-]{0,20}\(?\d{1,2}(?:[.):\]]+(?=[\s*_]|$)|[ \t]*$)"
+    r"|\[\s?\d{1,3}(?:\s?[,;\u2013-]\s?\d{1,3}){0,20}\s?\]"
+)
+"""Marks of lists, and citations."""
+
+_MARKS_IN_LINE: Final = re.compile(r"(?<=\s)\(?\d{1,2}[.)](?=\s)")
+_LIST_IN_LINE: Final = re.compile(r"(?s)(?<!\S)\(?1[.)]\s.{1,400}?\s\(?2[.)]\s")
+"""A list within a line: "1. Low quality 2. Drugs 3. …"."""
+
+_TOKEN: Final = re.compile(r"(?<![^\W_])\d[\d,.']*|[^\W\d_]+")
+_PART: Final = re.compile(r"[0-9]+")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:[,']\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
+_EUROPEAN: Final = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+")
 
 
 def _by_word(lines: list[str]) -> dict[str, str]:
@@ -40,14 +76,11 @@ def _by_word(lines: list[str]) -> dict[str, str]:
 _SCALES: Final = {word: Fraction(size) for word, size in _by_word(_TABLES["scales"]).items()}
 _SHARES: Final = {word: float(size) for word, size in _by_word(_TABLES["shares"]).items()}
 _COINS: Final = _by_word(_TABLES["currencies"])
-_EITHER: Final[dict[str, list[str]]] = _TABLES["either"]
 _UNITS: Final = {
     word: (kind, *(float(part) for part in f"{size}+0".split("+")[:2]))
     for kind, lines in _TABLES["units"].items()
     for word, size in _by_word(lines).items()
 } | {word: (kind, 1.0, 0.0) for word, kind in (*_COINS.items(), *((unit, unit) for unit in _EITHER))}
-_LONG_WORD: Final = 4
-"""Letters from which on a word is read in capitals too."""
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -63,16 +96,6 @@ _AFTER: Final = re.compile(
     r"|(?!st|nd|rd|th|vs)[bcdfghj-np-tvwxz]{2,4}))(?!\w))?"
 )
 """What may stand after a number; ``odd`` are signs that look like units."""
-_WORD: Final = re.compile(r"[^\W\d_]+")
-_LONGEST_WORD: Final = 20
-_LARGEST: Final = Fraction(10) ** 308
-_NO_ONE: Final = re.compile(r"(?i)\b(?:no|any|every|each|this|that|the|which|some)\s$")
-_ONE_OF: Final = re.compile(r"(?i)\s(?:of|who|that|another|day)\b")
-"""What makes "one" no number."""
-_DENIED: Final = re.compile(
-    r"(?i)(?:\b(?:not|never|nicht|keine?|pas|niet|rather than|instead of)|n['\u2019]t"
-    r"|\b(?:no|non|não)\s(?:es|son|è|sono|é|são))\s(?:equal to |exactly |be )?[^\w\s.,;]{0,3}$"
-)
 
 
 def _core(thousands: str, decimal: str) -> re.Pattern[str]:
@@ -90,11 +113,6 @@ _CORES: Final[dict[Decimal, re.Pattern[str]]] = {
     "point": _core(rf",'\u2019{_SPACES}", r"\."),
     "comma": _core(rf".'\u2019{_SPACES}", ","),
 }
-_POWER: Final = rf"\^[{_MINUS}]?\d{{1,3}}|[⁰¹²³⁴-⁹⁻]{{1,4}}"
-_OVER: Final = re.compile(rf"(?:[{_SPACES}](?P<top>\d{{1,3}}))?/(?P<below>[1-9]\d{{0,3}})(?![/\d])")
-_EXPONENT: Final = re.compile(
-    rf"[eE](?P<e>[-+]?\d{{1,4}})|(?P<power>{_POWER})|[{_SPACES}]?[x\u00d7·*][{_SPACES}]?10(?P<times>{_POWER})"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +285,82 @@ def _with_unit(text: str, value: Fraction, start: int, end: int, coin: str | Non
         return None
     whole = int(value) if value.denominator == 1 else None
     return Quantity(number, fraction, kind, size, start, after.end() if after else end, zero, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of a text.
+
+    Attributes:
+        start: First character, in code points.
+        end: One past the last character.
+        decimals: Digits after its point.
+        spelt: Whether it is written in words.
+    """
+
+    value: float
+    start: int
+    end: int
+    decimals: int = 0
+    spelt: bool = False
+
+
+def read_numbers(text: str, *, marks: bool = False) -> list[Number]:
+    """Return the numbers of a text; digits within names ("MP3") are none.
+
+    ``1,234.5``, ``1.234,5``, ``1'234.5`` and ``1,00,000`` are read, and ``1.5 million``, "twenty-five" and "third".
+
+    Args:
+        text: Any text; of a long one the first :data:`MOST_NUMBERS` numbers.
+        marks: Read the marks of lists and citations too.
+    """
+    plain = text if marks else without_marks(text)
+    found: list[Number] = []
+    for token in _TOKEN.finditer(plain):
+        if len(found) >= MOST_NUMBERS:
+            break
+        number = _number(token)
+        if number is None:  # 714.338.6790, 2024.03.05 and the like: each part is one
+            parts = _PART.finditer(token[0]) if token[0][0].isdigit() and len(token[0]) <= MOST_DIGITS_IN_TEXT else ()
+            found += [
+                Number(float(part[0]), token.start() + part.start(), token.start() + part.end()) for part in parts
+            ]
+            continue
+        last = found[-1] if found else None
+        if last and number.spelt and not plain[last.end : number.start].strip(" -\u00a0"):
+            value = spelt_on(last.value, number.value, spelt=last.spelt)
+            if value is not None:
+                found[-1] = Number(value, last.start, number.end, 0, last.spelt)
+                continue
+        found.append(number)
+    return [number for number in found if not (number.spelt and number.value >= 100)] if found else found
+
+
+def without_marks(text: str) -> str:
+    """Return a text with blanks in the place of citations and of the marks of lists."""
+    plain = _MARKS.sub(_blank, text)
+    return _MARKS_IN_LINE.sub(_blank, plain) if _LIST_IN_LINE.search(text) else plain
+
+
+def _blank(mark: re.Match[str]) -> str:
+    return " " * len(mark[0])
+
+
+def _number(token: re.Match[str]) -> Number | None:
+    text = token[0]
+    if not text[0].isdigit():
+        if len(text) > 20:
+            return None
+        value = value_of_word("".join(c for c in unicodedata.normalize("NFKD", text.lower()) if c.isalpha()))
+        return None if value is None else Number(value, token.start(), token.end(), spelt=True)
+    text = unicodedata.normalize("NFKC", text).rstrip(".,'")
+    if len(text) > MOST_DIGITS_IN_TEXT or not text.isascii():
+        return None
+    if _GROUPED.fullmatch(text):
+        text = text.replace(",", "").replace("'", "")
+    elif _EUROPEAN.fullmatch(text):
+        text = text.replace(".", "").replace(",", ".")
+    whole, point, decimals = text.partition(".")
+    if not whole.isdigit() or (point and not decimals.isdigit()):
+        return None
+    return Number(float(text), token.start(), token.start() + len(token[0].rstrip(".,'")), len(decimals))

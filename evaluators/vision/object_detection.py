@@ -13,13 +13,12 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
+from leadline.evaluators.data.annotations import LabelMap
 from leadline.evaluators.data.details import Details
-from leadline.evaluators.data.label_map import LabelMap
 from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
-from leadline.evaluators.vision.engine.detection_metrics import values_by_image
 from leadline.evaluators.vision.engine.image_batch import COCO_MOST, MatchedBatch, Rules, match_images
-from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under
+from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under, values_by_image
 from leadline.evaluators.vision.engine.payload import pack
 from leadline.evaluators.vision.engine.ranking import Method
 

@@ -12,8 +12,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
+from leadline.evaluators.data.annotations import LabelMap
 from leadline.evaluators.data.details import Details
-from leadline.evaluators.data.label_map import LabelMap
 from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.vision.engine.regions import Overlap, overlaps
 from leadline.evaluators.vision.engine.segmentation import Segmented, gather, pack, pooled

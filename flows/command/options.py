@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.redaction import looks_secret
 from leadline.evaluators.ground.refusal import field_of, why
+from leadline.evaluators.ground.secret_values import looks_secret
 from leadline.evaluators.ground.settings_file import FILE
 from leadline.flows.command.grouped_help import GroupedOption
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in

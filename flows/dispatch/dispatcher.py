@@ -8,8 +8,8 @@ from typing import Final, Protocol, cast
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.extensions import loaded
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.packages import loaded
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 
@@ -73,3 +73,21 @@ def dispatcher(name: str) -> Dispatcher:
             code=ErrorCode.CONFIG_OPTION,
         )
     return cast("Dispatcher", found())
+
+
+class NoWorkers(LeadlineError):
+    """Chunks were to be scored on workers, and nobody is there who could."""
+
+    code = ErrorCode.WORKER_NONE
+
+
+class WorkerLost(LeadlineError):
+    """A chunk's process or its host is gone, or it failed there; another worker may do better."""
+
+    code = ErrorCode.WORKER_LOST
+
+
+class Stopped(LeadlineError):
+    """The flow that waits for the chunk is ending."""
+
+    code = ErrorCode.RUN_STOPPED

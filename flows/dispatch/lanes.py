@@ -10,13 +10,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from leadline.evaluators.core.base import Lane
-from leadline.flows.dispatch.dispatcher import Elsewhere, dispatcher
-from leadline.flows.dispatch.failures import NoWorkers
+from leadline.flows.dispatch.dispatcher import Elsewhere, NoWorkers, dispatcher
 from leadline.flows.shared.settings import Dispatch, is_dask
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
-from leadline.tasks.score.executor import POOL_WORTH, LocalLanes
-from leadline.tasks.score.subchunks import score_on_all_cores
+from leadline.tasks.score.executor import POOL_WORTH, LocalLanes, score_on_all_cores
 
 log = logging.getLogger("leadline.dispatch")
 

@@ -13,8 +13,8 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.project_scope import in_project
-from leadline.flows.dispatch.failures import NoWorkers
+from leadline.evaluators.ground.settings_file import in_project
+from leadline.flows.dispatch.dispatcher import NoWorkers
 from leadline.flows.shared.settings import Dispatch
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
-from leadline.tasks.score.subchunks import score_on_all_cores
+from leadline.tasks.score.executor import score_on_all_cores
 from leadline.tasks.store.store import Store
 
 outlast_outages()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Final, Self, cast
@@ -24,14 +25,14 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.deployments import run_deployment
+from prefect.events.filters import EventFilter, EventNameFilter, EventOccurredFilter, EventResourceFilter
 from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
-from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
-from leadline.flows.dispatch.heartbeats import Heartbeats
+from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.pools import deployment_name, look_at
 from leadline.flows.dispatch.score_chunk import (
     JUDGE_DOWN,
@@ -47,6 +48,25 @@ from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 log = logging.getLogger("leadline.dispatch")
+HEARTBEAT_S: Final = 30
+"""Pause between two heartbeats of a shard; Prefect's least."""
+
+LONGEST_GATHERING_S: Final = 15.0
+"""Longest time for which chunks wait for others to share a worker's start with."""
+
+_PAGE: Final = 200
+"""Runs that Prefect's API returns at once, at most."""
+
+_ENVIRONMENT: Final = {
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "leadline",
+    # Where the worker has died, a line on its closed pipe, as of each task run's end, would end the process.
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "CRITICAL",
+}
+_PASSING: Final = (StateType.PENDING, StateType.CANCELLING)
+"""States that a worker soon ends, if it lives."""
+
+HEARTBEAT: Final = "prefect.flow-run.heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +93,6 @@ class ShardTimeouts:
 
 
 TIMEOUTS: Final = ShardTimeouts()
-
-HEARTBEAT_S: Final = 30
-"""Pause between two heartbeats of a shard; Prefect's least."""
-
-LONGEST_GATHERING_S: Final = 15.0
-"""Longest time for which chunks wait for others to share a worker's start with."""
-
-_PAGE: Final = 200
-"""Runs that Prefect's API returns at once, at most."""
-
-_ENVIRONMENT: Final = {
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
-    "PREFECT_LOGGING_EXTRA_LOGGERS": "leadline",
-    # Where the worker has died, a line on its closed pipe, as of each task run's end, would end the process.
-    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "CRITICAL",
-}
-
-
-_PASSING: Final = (StateType.PENDING, StateType.CANCELLING)
-"""States that a worker soon ends, if it lives."""
 
 
 @dataclass
@@ -418,3 +418,59 @@ class Shards:
             self._client.set_flow_run_state(shard.id, Cancelling(message="Nobody waits for this chunk any more."))
         except (httpx.HTTPError, PrefectException) as error:
             log.warning("The flow run %s could not be cancelled: %s", shard.id, error)
+
+
+class Heartbeats:
+    """Looks for a shard's last heartbeat once per period of silence.
+
+    A process is taken for lost when it was heard before and sent nothing new within a full period. Events are compared
+    by their ids, so the clocks of the hosts do not matter. A process that was never heard of, for instance because
+    heartbeats are switched off, is not judged by them.
+
+    Args:
+        client: Prefect's API.
+        silence: The period, in seconds; several times the pause between heartbeats.
+    """
+
+    def __init__(self, client: SyncPrefectClient, silence: float) -> None:
+        self._client = client
+        self._silence = silence
+        self._looked: dict[UUID, float] = {}
+        self._last: dict[UUID, UUID] = {}
+
+    def missing(self, flow_run: UUID, running_since: float) -> bool:
+        """Return whether a process has stopped sending heartbeats.
+
+        Args:
+            running_since: Time of its start in monotonic seconds.
+
+        Raises:
+            httpx.HTTPError: The API does not answer.
+        """
+        now = time.monotonic()
+        known = self._last.get(flow_run)
+        looked = self._looked.get(flow_run, running_since)
+        if now - looked < (self._silence if known else self._silence / 4):
+            return False
+        self._looked[flow_run] = now
+        newest = self._newest(flow_run)
+        if newest is None:
+            return False
+        self._last[flow_run] = newest
+        return newest == known
+
+    def reset_timers(self, flow_runs: Iterable[UUID]) -> None:
+        """Begin a new period for these, since their heartbeats may not have reached the API."""
+        self._looked |= dict.fromkeys(flow_runs, time.monotonic())
+
+    def _newest(self, flow_run: UUID) -> UUID | None:
+        now = datetime.now(UTC)
+        page = self._client.read_events(
+            EventFilter(
+                event=EventNameFilter(name=[HEARTBEAT]),
+                resource=EventResourceFilter(id=[f"prefect.flow-run.{flow_run}"]),
+                occurred=EventOccurredFilter(since=now - timedelta(days=2), until=now + timedelta(days=1)),
+            ),
+            limit=1,
+        )
+        return page.events[0].id if page.events else None

@@ -21,21 +21,28 @@ from leadline.tasks.analyse.slice_columns import require_columns
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
-from leadline.tasks.judges.labels.label_names import unknown_names
+from leadline.tasks.judges.labels.label_files import unknown_names
 from leadline.tasks.judges.labels.label_sets import find_label_set
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_canaries
-from leadline.tasks.plan.default_embedder import embedder_in_words, with_default_embedder
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, expect_further_trials, plan
-from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights, named_models
-from leadline.tasks.plan.standing_params import standing_params
+from leadline.tasks.plan.selection import (
+    Choice,
+    applicable_to,
+    choose,
+    embedder_in_words,
+    missing_weights,
+    named_models,
+    standing_params,
+    with_default_embedder,
+)
 from leadline.tasks.plan.third_rows import check_attributable, expect_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.runs.baseline import NONE, check_against
 from leadline.tasks.score.canaries import load_canaries
-from leadline.tasks.stopping.refusals import check_stoppable
+from leadline.tasks.stopping.gate_questions import check_stoppable
 from leadline.tasks.store.store import Store
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.extensions import extensions
+from leadline.evaluators.ground.packages import extensions
 from leadline.evaluators.models.runtime import require_device
 from leadline.evaluators.settings.settings import Settings
 from leadline.flows.dispatch.dispatcher import dispatcher
@@ -40,7 +40,7 @@ from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
 from leadline.tasks.stopping.stopped_run import in_words
-from leadline.tasks.stopping.wave_outcome import WaveOutcome
+from leadline.tasks.stopping.wave_order import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 LONG_S: Final = 6 * 3600.0

@@ -25,7 +25,7 @@ from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.secret_values import without_secret_variables
 from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION, prefect_home
 from leadline.flows.shared.log_files import log_folder, tail
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import locked
 from leadline.tasks.ground.processes import is_alive, process_of
 from leadline.tasks.ground.user_folder import state_folder
 

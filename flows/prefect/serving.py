@@ -7,9 +7,11 @@ import gc
 import json
 import os
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -20,11 +22,15 @@ from leadline.tasks.ground.processes import process_record
 if TYPE_CHECKING:
     import uvicorn
 
+
 GRACE_S: Final = 5
 """Seconds that requests in work have to end in."""
 
 SETTLE_S: Final = 2.5
 """Seconds for which it goes on when it is told to end: Prefect writes events every second, and drops what is left."""
+
+SCHEMA: Final = Path(__file__).with_name("prefect_schema.sql")
+FIRST_LINE: Final = "-- Prefect "
 
 
 def main() -> None:
@@ -37,8 +43,6 @@ def main() -> None:
 async def _serve(record: Path, about: Mapping[str, Any]) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
-
-    from leadline.flows.prefect.database import prepare_database
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -85,3 +89,45 @@ async def _unused(server: uvicorn.Server, limit_s: float) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def prepare_database() -> bool:
+    """Create the database that Prefect's settings name, if it is a file of SQLite that is not there yet.
+
+    Returns:
+        Whether it was created. If not, the server's own migrations do what is to be done.
+    """
+    import prefect
+    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
+    from sqlalchemy import make_url
+
+    url = make_url(PREFECT_SERVER_DATABASE_CONNECTION_URL.value())
+    script = SCHEMA.read_text(encoding="utf-8")
+    if url.get_backend_name() != "sqlite" or not url.database or ":memory:" in url.database or url.query:
+        return False
+    if script.partition("\n")[0] != FIRST_LINE + prefect.__version__:
+        return False
+    return create(Path(url.database), script)
+
+
+def create(file: Path, script: str) -> bool:
+    """Create a database at once, as a whole, unless there is one.
+
+    Args:
+        file: Where it is to be.
+        script: Its statements.
+    """
+    draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    if file.exists() or not file.parent.is_dir():
+        return False
+    try:
+        with closing(sqlite3.connect(draft)) as database:
+            database.executescript(f"BEGIN;\n{script}\nCOMMIT;")
+            database.execute("PRAGMA journal_mode = wal")
+        os.link(draft, file)  # unlike a rename, never in place of what another server has made meanwhile
+    except OSError:
+        return False
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            Path(f"{draft}{suffix}").unlink(missing_ok=True)
+    return True

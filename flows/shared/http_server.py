@@ -7,6 +7,8 @@ those that have sent nothing. So a few dozen connections with half a request eac
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,7 @@ from leadline.evaluators.ground.errors import LeadlineError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
 
 HEADERS_S: Final = 10.0
 """Time from a connection, or from the last answer on it, to the next request's last header."""
@@ -35,6 +38,9 @@ UNREAD: Final = 1024 * 1024
 BACKLOG: Final = 128
 ENDING_S: Final = 10
 """Time for requests in work when the server ends."""
+
+SHORTEST: Final = 12
+"""Characters of a token at least."""
 
 
 def listener(host: str, *ports: int) -> socket.socket:
@@ -136,3 +142,13 @@ class PatientProtocol(H11Protocol):
     def _drop(self) -> None:
         self._wait_for("")
         self.transport.abort()
+
+
+def same(given: str, wanted: str) -> bool:
+    """Return whether two secrets are equal, in a time that says nothing about where they differ.
+
+    Args:
+        given: The secret that somebody sent.
+        wanted: The right one.
+    """
+    return hmac.compare_digest(*(hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in (given, wanted)))

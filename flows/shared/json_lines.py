@@ -70,7 +70,7 @@ def json_line(message: str, level: str, logger: str, *, created: float | None = 
         created: When, in seconds since 1970; now if it is not given.
         **more: Further fields; empty ones are left out.
     """
-    from leadline.evaluators.ground.redaction import without_secrets
+    from leadline.evaluators.ground.secret_values import without_secrets
 
     when = datetime.now(UTC) if created is None else datetime.fromtimestamp(created, UTC)
     fields = {

@@ -9,12 +9,10 @@ from threading import Event
 from typing import Final
 
 from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.budget import Limits, team_budget
 from leadline.evaluators.judge_client.choice import find_canaries, find_evaluator_files, find_judges
-from leadline.evaluators.judge_client.team_budgets import team_budget
 from leadline.evaluators.models.weights import absolute
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.flows.shared.settings import JudgeAccess, Judges
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 

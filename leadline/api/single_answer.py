@@ -20,15 +20,15 @@ from leadline.evaluators.core.registry import lent
 from leadline.evaluators.data.row import Row
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judge_access import limits_of
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.score.chunk import kept_context
+from leadline.tasks.score.guard import Ask, score_together
 from leadline.tasks.score.rows import reduced
-from leadline.tasks.score.scoring import Ask, score_together
-from leadline.tasks.score.worker_context import kept_context
 from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
 

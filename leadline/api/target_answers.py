@@ -20,8 +20,8 @@ from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.job import JobSteps
 from leadline.flows.shared.judge_access import limits_for
 from leadline.tasks.collect import Target
+from leadline.tasks.collect.ask_target import held
 from leadline.tasks.collect.cases import Case
-from leadline.tasks.collect.function_target import held
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 

@@ -20,7 +20,7 @@ import click
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.extensions import extensions, is_own, own_source
+from leadline.evaluators.ground.packages import extensions, is_own, own_source
 from leadline.flows.command.grouped_help import ShortHelp
 from leadline.flows.command.session import session_options
 

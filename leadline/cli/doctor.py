@@ -47,18 +47,18 @@ def doctor(session: Session, /, ask: bool, as_json: bool) -> int:
 
 
 def _examinations(store: str | None, *, ask: bool) -> list[tuple[str, Examination]]:
-    from leadline.cli.diagnosis import installation, machine, services, settings_file, store_condition
+    from leadline.cli.diagnosis import machine, services, settings_file
 
     named = store or os.environ.get("LEADLINE_STORE") or ".leadline"
     folder = Path() if "://" in named else Path(named).expanduser()
     return [
-        ("python", installation.examine_python),
-        ("extras", installation.examine_extras),
-        ("weights", installation.examine_weights),
+        ("python", machine.examine_python),
+        ("extras", machine.examine_extras),
+        ("weights", machine.examine_weights),
         ("leadline.toml", settings_file.examine_settings),
         ("judge", partial(services.examine_judges, ask=ask)),
         ("server", services.examine_server),
-        ("store", partial(store_condition.examine_store, store)),
+        ("store", partial(settings_file.examine_store, store)),
         ("disk", partial(machine.examine_disk, folder)),
         ("clock", partial(machine.examine_clock, folder)),
         ("limits", machine.examine_limits),

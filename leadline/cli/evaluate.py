@@ -18,9 +18,8 @@ from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.option_group import OptionGroup
-from leadline.tasks.ground.timeline import Timeline, timed_by
-from leadline.tasks.ground.trace_events import MOST_CALLS, noting_imports, write_trace
+from leadline.flows.shared.form import OptionGroup
+from leadline.tasks.ground.timeline import MOST_CALLS, Timeline, noting_imports, timed_by, write_trace
 from leadline.tasks.runs.run_sentences import gate_reason
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     Raises:
         UsageError: A value is not what it should be.
     """
-    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.evaluators.core.function_metric import load_evaluator_file
     from leadline.flows.shared.judge_access import evaluator_files_of
 
     judges = read_settings(options["settings"]).get("judges", {})

@@ -52,9 +52,8 @@ def init(session: Session, /, file: str | None, force: bool, **options: Any) -> 
     options |= {"dataset": file, "evaluators": split_ids(options["evaluators"]), "store": session.store}
     config = fill_in(EvaluateConfig, "init", options)
     _refuse_other_file(force)
-    from leadline.cli.starter.first_look import look
-    from leadline.cli.starter.settings_text import settings_text
-    from leadline.tasks.ground.permissions import hand_out
+    from leadline.cli.starter.first_look import look, settings_text
+    from leadline.tasks.ground.files import hand_out
 
     seen = look(config)
     for warning in seen.plan.warnings:

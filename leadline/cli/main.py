@@ -24,7 +24,7 @@ from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
 from leadline.flows.command.running import store_of
 from leadline.flows.command.session import Session, say, session_options
-from leadline.tasks.ground.permissions import keep_private
+from leadline.tasks.ground.files import keep_private
 from leadline.tasks.ground.timeline import process_began
 
 _FIRST: Final = time.monotonic()
@@ -170,7 +170,7 @@ def _print_traceback(error: BaseException) -> None:
 
 def _own_error(error: Exception, session: Session) -> int:
     """Report a failure that nobody foresaw: one line, and the traceback in a log, unless it is the machine's."""
-    from leadline.flows.command.host_faults import host_fault
+    from leadline.flows.command.output import host_fault
 
     if session.debug:
         _print_traceback(error)

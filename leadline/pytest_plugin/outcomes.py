@@ -16,15 +16,14 @@ from leadline.api.failure_text import AnswerTexts, Failure, evidence_lines, fail
 from leadline.evaluators.ground.text import nouns, one_line, visible
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.prefect.report_links import run_link
-from leadline.pytest_plugin.answer_under_test import AnswerUnderTest
-from leadline.pytest_plugin.suite import SuiteCheck
+from leadline.pytest_plugin.suite import AnswerUnderTest, SuiteCheck
 from leadline.tasks.analyse.changes import ModelChange
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.publish.facts import collect
 from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines
 from leadline.tasks.publish.views import Facts
-from leadline.tasks.runs.row_checks import RowCheck, row_checks
+from leadline.tasks.runs.show import RowCheck, row_checks
 from leadline.tasks.runs.show import case as show_case
 from leadline.tasks.store.store import Run, Store
 

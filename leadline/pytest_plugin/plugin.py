@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from leadline.pytest_plugin.answer_under_test import AnswerUnderTest
     from leadline.pytest_plugin.leadline_fixture import LeadlineFixture
     from leadline.pytest_plugin.outcomes import Outcome
     from leadline.pytest_plugin.sessions import PluginSession
+    from leadline.pytest_plugin.suite import AnswerUnderTest
 
 MARK: Final = "leadline"
 CHECK: Final = "leadline_check"
@@ -214,7 +214,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter: Where it is printed.
     """
     if told := config.stash.get(_told, []):
-        from leadline.pytest_plugin.session_summary import print_summary
+        from leadline.pytest_plugin.sessions import print_summary
 
         print_summary(terminalreporter, told)
 

@@ -1,23 +1,36 @@
-"""A session of pytest, or a worker's part of one: its settings, its suites with their runs, and what it has to tell."""
+"""A session of pytest, or a worker's part of one: settings, one run per suite for all processes, summary."""
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal, NamedTuple
 
 import pytest
+from filelock import FileLock
+from pydantic import Field, ValidationError
 
+from leadline.api.evaluation import evaluate
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground.settings_file import FILE, settings_table
+from leadline.evaluators.ground.text import count, one_line
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.prefect.report_links import run_link
+from leadline.flows.shared.form import FormModel
 from leadline.pytest_plugin.outcomes import Outcome, RunOutcomes
-from leadline.pytest_plugin.session_settings import SessionSettings, session_settings
-from leadline.pytest_plugin.shared_run import EvaluationFailed, evaluate_once
 from leadline.pytest_plugin.suite import Suite, SuiteCheck, collect_suite, located
+from leadline.tasks.ground.files import write_json
+from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.runs.baseline import NONE
-from leadline.tasks.runs.run_sentences import cost_line, gate_reason, work_line
+from leadline.tasks.runs.run_sentences import calls_line, cost_line, gate_reason, work_line
 from leadline.tasks.store.store import Store
+
+TABLE: Final = "pytest"
+"""Table of ``leadline.toml``."""
 
 
 def _given(config: pytest.Config, name: str) -> str:
@@ -123,3 +136,108 @@ class PluginSession:
         """Return what the summary says: runs, and answers that were checked by themselves."""
         checks = [{"checks": n, "store": store, "session": self.name} for store, n in self._checks.items()]
         return [*self._told.values(), *checks]
+
+
+def print_summary(terminal: pytest.TerminalReporter, told: Sequence[Mapping[str, Any]]) -> None:
+    """Print what the processes of a session did.
+
+    Args:
+        terminal: Where it is printed.
+        told: What each process has to tell; a run that several worked with is there several times.
+    """
+    terminal.section("leadline")
+    runs = {each["run"]: each for each in told if "run" in each}
+    for run in runs.values():
+        terminal.write_line(f"run {run['run']}: {run['gate'].upper()}. {one_line(run['reason'])}".rstrip())
+        for line in run["questions"]:
+            terminal.write_line(f"  {one_line(line)}")
+        terminal.write_line(f"  {run['work']}")
+        if run["note"]:
+            terminal.write_line(f"  {one_line(run['note'])}")
+        terminal.write_line(f"  report: {run['report']}")
+    for store, session in sorted({(each["store"], each["session"]) for each in told if "checks" in each}):
+        checks = sum(each["checks"] for each in told if each.get("store") == store and "checks" in each)
+        total = read_ledger(Store.open(store)).total(session)
+        calls = calls_line(total.answered, total.cost_usd, total.unknown_price)
+        terminal.write_line(f"{count(checks, 'answer')} checked; {calls}")
+
+
+class EvaluationFailed(Exception):
+    """The evaluation of a suite ended without a result, in this process or in another one."""
+
+
+class SharedRun(NamedTuple):
+    """The evaluation of a suite.
+
+    Attributes:
+        outcome: The run.
+        store: Location of the store that has it.
+    """
+
+    outcome: EvaluateResult
+    store: str
+
+
+def evaluate_once(suite: Suite, folder: Path) -> SharedRun:
+    """Evaluate a suite unless a process of the session did so already.
+
+    Args:
+        folder: The folder that the processes share.
+
+    Raises:
+        EvaluationFailed: The evaluation ended without a result.
+    """
+    left = folder / f"{suite.key}.json"
+    with FileLock(folder / f"{suite.key}.lock"):
+        if not left.exists():
+            write_json(left, _evaluated(suite))
+        found = json.loads(left.read_text(encoding="utf-8"))
+    if "error" in found:
+        raise EvaluationFailed(found["error"])
+    return SharedRun(EvaluateResult.model_validate(found["outcome"]), found["store"])
+
+
+def _evaluated(suite: Suite) -> dict[str, Any]:
+    try:
+        result = evaluate(suite.data, progress=False, **suite.settings)
+    except LeadlineError as error:
+        return {"error": f"{error.code}: {error}"}
+    except Exception as error:
+        return {"error": f"the evaluation failed: {type(error).__name__}: {one_line(str(error))}"}
+    return {"outcome": result.outcome.model_dump(mode="json"), "store": result.store.location}
+
+
+class SessionSettings(FormModel):
+    """The settings of a session of pytest."""
+
+    against: str | None = Field(None, description="Earlier run: what failed there too is known.")
+    inconclusive: Literal["fail", "skip", "xfail"] = Field("fail", description="Fate of tests that cannot be decided.")
+    fail_cases: Literal["should", "must", "never"] = Field(
+        "should", description="Least role of a metric that fails its cases' tests."
+    )
+    store: str | None = Field(None, description="The store, where a test names none.")
+    judge: str | None = Field(None, description="The judge, where a test names none.")
+
+    def defaults(self) -> dict[str, Any]:
+        """Return what evaluations take that name nothing else."""
+        return {name: value for name in ("store", "judge") if (value := getattr(self, name))}
+
+
+def session_settings(given: Mapping[str, str] | None = None) -> SessionSettings:
+    """Return the settings of a session.
+
+    Args:
+        given: Those that come before the file's.
+
+    Raises:
+        UsageError: There is no such setting, or a value makes no sense.
+    """
+    table = settings_table(TABLE, SessionSettings.model_fields)
+    for values, where in ((table, f"{FILE}, [{TABLE}]"), ({**table, **(given or {})}, "The options of pytest")):
+        try:
+            found = SessionSettings.model_validate(values)
+        except ValidationError as error:
+            raise UsageError(
+                f"{where}: {first_refusal(error, SessionSettings)}.", code=ErrorCode.CONFIG_OPTION
+            ) from None
+    return found

@@ -1,7 +1,4 @@
-"""The tests of a marked function: the cases of its dataset, the lines of its policy, and the gate.
-
-Collecting loads the dataset into the store and chooses the evaluators, as a run does first; nothing is scored.
-"""
+"""The tests of a marked function: its dataset's cases, the answer of each, the policy's lines, the gate."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from leadline.api.evaluation import Request, requested
+from leadline.api.failure_text import AnswerTexts
 from leadline.api.metric_choice import chosen_metrics
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.registry import get
@@ -158,3 +156,42 @@ def _name(what: str, model: str) -> str:
     """Return a name that fits a line, and is another one for every text."""
     line = one_line(f"{what}-{model}" if model else what)
     return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 9]}…{digest(line)[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerUnderTest:
+    """The answer that a marked test is about.
+
+    Attributes:
+        case: Key of the case.
+        model: Key of the model.
+        texts: Question, answer, expected answers, contexts and condition.
+        scores: Value by ``evaluator.metric``, ``None`` where it is unscored or does not apply.
+        run: Id of the run.
+    """
+
+    case: str
+    model: str
+    texts: AnswerTexts
+    scores: Mapping[str, float | None]
+    run: str
+
+    @property
+    def question(self) -> str | None:
+        """The question."""
+        return self.texts.question
+
+    @property
+    def answer(self) -> str | None:
+        """The answer."""
+        return self.texts.answer
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """The acceptable answers."""
+        return self.texts.expected
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The retrieved texts in rank order."""
+        return self.texts.context

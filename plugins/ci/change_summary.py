@@ -1,16 +1,17 @@
-"""The summary of a check for a pull request, as Markdown within the size that a forge takes."""
+"""The summary of a check as Markdown within the size a forge takes; hostile texts in it are shown as they are."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.ground.text import count, nouns
-from leadline.plugins.ci.check_outcome import CheckOutcome, Verdict
-from leadline.plugins.ci.inert_markdown import block, code, sentence
+from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.ground.text import count, nouns, visible
+from leadline.plugins.ci.change_facts import CheckOutcome, Verdict
 from leadline.tasks.ground.numbers import duration, figure, movement
-from leadline.tasks.ground.templating import render
+from leadline.tasks.ground.templating import markdown, render
 from leadline.tasks.runs.run_sentences import cost_line, work_line
 
 LARGEST: Final = 65_536
@@ -30,6 +31,12 @@ _SEVERAL: Final[dict[Verdict, str]] = {
     "error": "{n} of {all} checks could not be made",
 }
 _TOO_LONG: Final = "\n\nThe summary is longer than a comment may be, and was cut: {} has all of it.\n"
+_JOINER: Final = "\u2060"
+"""WORD JOINER: it has no width, and no name, number or address goes on beyond it."""
+
+_SIGNS: Final = re.compile(r"(?<=[@#!~%&:/])(?=[\w/\"'\\])|(?<=[Ww][Ww][Ww])(?=\.)|(?<=[Gg][Hh])(?=-\d)")
+_DOLLAR: Final = "\uff04"
+_TICKS: Final = re.compile("`+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +112,51 @@ def headline(outcomes: Sequence[CheckOutcome]) -> str:
     numbers = {verdict: sum(outcome.verdict == verdict for outcome in outcomes) for verdict in _SEVERAL}
     parts = [_SEVERAL[verdict].format(n=n, all=len(outcomes)) for verdict, n in numbers.items() if n]
     return "; ".join(parts) or f"all {len(outcomes):,} checks pass"
+
+
+def sentence(text: object, limit: int = 600) -> str:
+    """Return a text for a sentence, on one line: no Markdown, and nothing that a forge makes a link or a call of.
+
+    Args:
+        limit: The characters after which it is cut.
+    """
+    plain = _begun(text, limit).replace("$", _DOLLAR)
+    return _SIGNS.sub(_JOINER, markdown(plain, limit))
+
+
+def code(text: object, limit: int = 120) -> str:
+    """Return a text as code within a line or a table's cell.
+
+    Args:
+        text: The text, such as a case's key.
+        limit: The characters after which it is cut.
+    """
+    line = " ".join(_begun(text, limit).split()) or " "
+    line = visible(line if len(line) <= limit else f"{line[: limit - 1]}…")
+    fence = "`" * (_longest_ticks(line) + 1)
+    space = " " if line[0] == "`" or line[-1] == "`" else ""
+    # A table is cut into cells before anything else is read: a bar is replaced by one that only looks like it.
+    return f"{fence}{space}{line}{space}{fence}".replace("|", "\u2223")
+
+
+def block(text: object, limit: int = 600) -> str:
+    """Return a text as a block of code of its own, with its lines.
+
+    Args:
+        text: The text, such as an answer.
+        limit: The characters after which it is cut.
+    """
+    whole, n = _begun(text, limit), len(str(text))
+    cut = f"{whole[:limit]}… ({n - limit:,} more characters)" if n > limit else whole
+    lines = visible("\n".join(cut.splitlines()))
+    fence = "`" * max(3, _longest_ticks(lines) + 1)
+    return f"{fence}text\n{lines}\n{fence}"
+
+
+def _begun(text: object, limit: int) -> str:
+    """Return the beginning of a text, of which not much more than the limit is shown, without secrets."""
+    return masked(str(text)[: 20 * limit])
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(run) for run in _TICKS.findall(text)), default=0)

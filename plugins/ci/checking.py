@@ -15,15 +15,12 @@ from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.text import count
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.prefect.report_links import run_link
-from leadline.plugins.ci.base_run import BaseRun, find_base, mark_run
-from leadline.plugins.ci.change_facts import read_change
+from leadline.plugins.ci.change_facts import CheckOutcome, decide, exit_code, read_change
 from leadline.plugins.ci.change_summary import LARGEST, summarise
-from leadline.plugins.ci.check_outcome import CheckOutcome, decide, exit_code
-from leadline.plugins.ci.checkout import Checkout, find_checkout
-from leadline.plugins.ci.config import BASE, CheckConfig, CiConfig
+from leadline.plugins.ci.checkout import BaseRun, Checkout, find_base, find_checkout, mark_run
+from leadline.plugins.ci.config import BASE, CheckConfig, CheckRequest, CiConfig
 from leadline.plugins.ci.forges.sticky_comment import Posting, keep_comment, marker
 from leadline.plugins.ci.job_files import FORMATS, export_check, folder_of, write_summary
-from leadline.plugins.ci.prepare import CheckRequest
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Store

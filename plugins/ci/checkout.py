@@ -1,12 +1,8 @@
-"""The checkout that a job works on: branch, commit, pull request, and the forge that has them, from the environment.
-
-GitHub Actions and GitLab CI say all of it in variables (GitHub some in the file of the event). Elsewhere Git itself is
-asked, so that the same check runs on a desk. What these variables hold was partly chosen by whoever opened the pull
-request: a branch's name is a hostile text.
-"""
+"""The checkout that a job works on, from the environment, and the base branch's run that it is compared with."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -16,6 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from leadline.tasks.runs.lookup import status
+from leadline.tasks.runs.tags import set_tag
+from leadline.tasks.store.store import Run, Store
+
 ForgeName: TypeAlias = Literal["github", "gitlab", ""]
 
 _HEADS: Final = "refs/heads/"
@@ -23,6 +23,14 @@ _LARGEST_EVENT: Final = 16 * 2**20
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
 _GIT_S: Final = 10.0
 _NO_COMMIT: Final = re.compile("0+")
+RECORD: Final = "ci"
+"""Key of the mark in a run's record."""
+
+_SHOWN: Final = 9
+"""Digits of a commit that people are shown."""
+
+_LONGEST: Final = 100
+_NOT_IN_TAGS: Final = re.compile("[^0-9A-Za-z._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +181,85 @@ def _text(values: Mapping[str, Any], name: str) -> str:
 def _commit(text: str) -> str:
     """Return a commit; "" for what is none, and for the zeros that stand for the commit before a branch's first."""
     return text if _COMMIT.fullmatch(text) and not _NO_COMMIT.fullmatch(text) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRun:
+    """The run to compare with.
+
+    Attributes:
+        run: Its id; "" where there is none.
+        words: Which one it is, or why there is none, in one sentence.
+    """
+
+    run: str
+    words: str
+
+
+def find_base(store: Store, check: str, checkout: Checkout) -> BaseRun:
+    """Return the run of the base branch; that there is none is no error.
+
+    Args:
+        check: The check's name.
+        checkout: What was checked out.
+    """
+    branch, commit = checkout.base_branch, checkout.base_commit
+    if not branch:
+        return BaseRun("", "Nothing says which branch this is to be compared with.")
+    found = [(run, record) for run in store.runs() if _is_of(record := run.read(), check, branch)]
+    if not found:
+        first = "The first check of that branch with this store makes one."
+        return BaseRun("", f"There is no run of the branch {branch} to compare with yet. {first}")
+    run, record = max(found, key=lambda pair: (_mark(pair[1])["commit"] == commit != "", str(pair[1].get("started"))))
+    of = str(_mark(record)["commit"])
+    words = f"Compared with run {run.id} of the branch {branch}"
+    if not of or not commit or of == commit:
+        return BaseRun(run.id, f"{words}{f' at commit {of[:_SHOWN]}' if of else ''}.")
+    return BaseRun(run.id, f"{words} at commit {of[:_SHOWN]}; commit {commit[:_SHOWN]}, its base, has no run.")
+
+
+def mark_run(store: Store, run: Run, check: str, checkout: Checkout) -> str:
+    """Record what a run was made of, and tag one of a branch itself; returns the tag, "" without one.
+
+    Args:
+        run: The run; completed.
+        check: The check's name.
+        checkout: What was checked out.
+    """
+    mark = {"check": check, "branch": checkout.branch, "commit": checkout.commit, "change": checkout.is_change}
+    run.update({RECORD: mark | {"number": checkout.number}})
+    if checkout.is_change or not checkout.branch:
+        return ""
+    tag = branch_tag(checkout.branch, check)
+    set_tag(store, run, tag)
+    return tag
+
+
+def branch_tag(branch: str, check: str = "") -> str:
+    """Return the tag of a branch's run; a name that is no tag, such as ``fix/tides``, gets a digest to tell it apart.
+
+    Args:
+        check: The check's name.
+    """
+    end = f".{check}" if check else ""
+    name = _NOT_IN_TAGS.sub("-", branch)
+    tag = f"branch.{name}{end}"
+    if name == branch and len(tag) <= _LONGEST:
+        return tag
+    digest = hashlib.sha256(branch.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"branch.{name[: _LONGEST - len(end) - 16]}-{digest}{end}"
+
+
+def _mark(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = record.get(RECORD)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _is_of(record: Mapping[str, Any], check: str, branch: str) -> bool:
+    mark = _mark(record)
+    wanted = {"check": check, "branch": branch, "change": False}
+    return (
+        bool(mark)
+        and all(mark.get(name) == value for name, value in wanted.items())
+        and (status(record) == "completed")
+    )

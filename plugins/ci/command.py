@@ -18,7 +18,7 @@ from leadline.tasks.ground.timeline import Timeline, timed_by
 
 if TYPE_CHECKING:
     from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-    from leadline.plugins.ci.prepare import CheckRequest
+    from leadline.plugins.ci.config import CheckRequest
 
 
 @click.command()
@@ -38,7 +38,7 @@ def ci(session: Session, /, names: tuple[str, ...], dry_run: bool, as_json: bool
 
     Leaves with 0 if all checks pass, with 1 if one fails, and with 2 or 3 if one could not be made.
     """
-    from leadline.plugins.ci.prepare import read_request
+    from leadline.plugins.ci.config import read_request
 
     given = {name: value for name, value in options.items() if value is not None}
     request = read_request(given, names)

@@ -11,8 +11,8 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.jsonio import plain
 from leadline.evaluators.ground.paths import from_home
+from leadline.plugins.ci.change_facts import CheckOutcome
 from leadline.plugins.ci.change_summary import worst
-from leadline.plugins.ci.check_outcome import CheckOutcome
 from leadline.plugins.ci.checkout import Checkout
 from leadline.tasks.publish.exports.export_run import export_run
 from leadline.tasks.store.store import Store

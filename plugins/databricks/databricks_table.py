@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.plugins.databricks.databricks_assessment import assessment
-from leadline.plugins.databricks.databricks_judges import JudgeColumns
+from leadline.plugins.databricks.databricks_judges import JudgeColumns, assessment
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql

@@ -50,8 +50,7 @@ def mcp(session: Session, over_http: bool, port: int | None, token_env: str) -> 
 
 def _serve(session: Session, port: int | None, token_env: str) -> None:
     """Serve over HTTP on loopback until Ctrl-C."""
-    from leadline.flows.shared.access_token import SHORTEST
-    from leadline.flows.shared.http_server import listener, serve
+    from leadline.flows.shared.http_server import SHORTEST, listener, serve
     from leadline.plugins.mcp.mcp_app import PATH, http_app
 
     remember_variable(token_env)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.text import one_line
-from leadline.flows.shared.access_token import same
+from leadline.flows.shared.http_server import same
 from leadline.plugins.mcp.bounded_reply import NOTE, fenced
 from leadline.plugins.mcp.store_tools import StoreTools
 from leadline.tasks.store.store import Store

@@ -14,7 +14,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.jsonio import dump
 from leadline.plugins.mcp.bounded_reply import bounded, page
-from leadline.tasks.runs.query_limits import limited, memory_limit, too_large, too_long
+from leadline.tasks.runs.query import limited, memory_limit, too_large, too_long
 from leadline.tasks.store.store import Store
 
 MEMORY: Final = "2GB"

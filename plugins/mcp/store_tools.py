@@ -130,7 +130,7 @@ class StoreTools:
             limit: Problems at most.
             offset: Problems before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.case_list import list_problems
+        from leadline.tasks.runs.show import list_problems
 
         found = find_run(self.store, run)
         with self._slots:
@@ -160,7 +160,7 @@ class StoreTools:
             limit: Answers at most.
             offset: Answers before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.case_list import list_cases
+        from leadline.tasks.runs.show import list_cases
 
         found = find_run(self.store, run)
         with self._slots:

@@ -35,8 +35,7 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
     The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
     """
     from leadline.flows.prefect.report_links import ui_address
-    from leadline.flows.shared.access_token import SHORTEST
-    from leadline.flows.shared.http_server import listener, serve
+    from leadline.flows.shared.http_server import SHORTEST, listener, serve
     from leadline.flows.shared.json_lines import log_to_stderr
     from leadline.plugins.ui.web_app import Pages, protected
 

@@ -20,8 +20,7 @@ import numpy as np
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
-from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
-from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy
 from leadline.tasks.statistics.correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.intervals import effective_number

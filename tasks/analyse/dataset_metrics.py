@@ -1,10 +1,11 @@
-"""Dataset-level metrics: computed over all rows of a model, with a bootstrap interval."""
+"""Dataset-level metrics: computed over all rows of a model, or from its comparisons, with intervals."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,18 +16,21 @@ import orjson
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.registry import find, get
 from leadline.evaluators.data.annotations import Annotation
-from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
+from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_LABELS, MOST_SHOWN, Details, Example, LabelValues
+from leadline.evaluators.data.pair_outcomes import Order
 from leadline.evaluators.data.row import Json
-from leadline.tasks.analyse.model_strengths import model_strengths, pair_tables
-from leadline.tasks.analyse.pair_records import read_pairs
+from leadline.evaluators.ground.text import count
+from leadline.tasks.analyse.pair_records import JudgedPair, read_pairs
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
 from leadline.tasks.statistics.bounded_mean import TAIL, Mean
+from leadline.tasks.statistics.bradley_terry import PairComparison, Strength, strengths
 from leadline.tasks.statistics.statistics import Interval, Method
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
+
 
 log = logging.getLogger("leadline.aggregate")
 
@@ -267,3 +271,90 @@ def _size(*metadata: Mapping[str, Any]) -> tuple[float, float] | None:
     if not isinstance(width, int | float) or not isinstance(height, int | float):
         return None
     return (width, height) if 0 < width <= _LARGEST and 0 < height <= _LARGEST else None
+
+
+def model_strengths(pairs: Sequence[JudgedPair]) -> dict[str, Strength]:
+    """Return each model's strength by its key; none where comparisons do not connect all models.
+
+    Args:
+        pairs: The comparisons.
+    """
+    models = sorted({model for pair in pairs for model in (pair.one, pair.other)})
+    place = {model: at for at, model in enumerate(models)}
+    games = [PairComparison(place[pair.one], place[pair.other], pair.score, pair.cluster) for pair in pairs]
+    found = strengths(games, len(models)) if games else None
+    return dict(zip(models, found, strict=True)) if found else {}
+
+
+@dataclass
+class _Record:
+    """Comparisons of a model and how they ended; trials count in shares."""
+
+    compared: int = 0
+    won: float = 0.0
+    lost: float = 0.0
+    inconsistent: float = 0.0
+    asked: float = 0.0
+
+    def add(self, pair: JudgedPair, *, turned: bool) -> None:
+        self.compared += 1
+        self.won += pair.lost if turned else pair.won
+        self.lost += pair.won if turned else pair.lost
+        self.inconsistent += pair.inconsistent
+        self.asked += pair.asked
+
+    def values(self) -> dict[str, float | int | None]:
+        halves = self.compared - self.won - self.lost
+        return {
+            "compared": self.compared,
+            "won": _plain(self.won),
+            "lost": _plain(self.lost),
+            "tied": _plain(halves - self.inconsistent),
+            "inconsistent": _plain(self.inconsistent),
+            "win rate": (self.won + halves / 2) / self.compared if self.compared else None,
+        }
+
+
+def _plain(number: float) -> float | int:
+    """Return a whole number as such: without trials all are."""
+    return round(number) if abs(number - round(number)) < 1e-9 else round(number, 3)
+
+
+def pair_tables(pairs: Sequence[JudgedPair]) -> dict[str, Details]:
+    """Return for each model, by its key, a table of how it fared against each other one, and against all.
+
+    Args:
+        pairs: The comparisons.
+    """
+    records: defaultdict[str, defaultdict[str, _Record]] = defaultdict(lambda: defaultdict(_Record))
+    for pair in pairs:
+        for model, rival, turned in ((pair.one, pair.other, False), (pair.other, pair.one, True)):
+            records[model][rival].add(pair, turned=turned)
+            records[model][""].add(pair, turned=turned)
+    note = order_note(pairs)
+    return {
+        model: Details(
+            labels=[
+                LabelValues(key="rival", value=rival, values=record.values())
+                for rival, record in sorted(mine.items())[: MOST_LABELS + 1]
+            ],
+            notes=[note, "Ties and inconsistent pairs count half in the win rate."],
+        )
+        for model, mine in sorted(records.items())
+    }
+
+
+def order_note(pairs: Sequence[JudgedPair]) -> str:
+    """Return in a sentence how often the order of the answers decided, in the comparisons of all models.
+
+    Args:
+        pairs: The comparisons.
+    """
+    asked = sum(pair.asked for pair in pairs)
+    shares = {order: sum(pair.orders.get(order, 0.0) for pair in pairs) for order in Order}
+    first, second = shares[Order.FIRST], shares[Order.SECOND]
+    return (
+        f"The judge compared {count(round(asked), 'pair')} of answers in both orders, those of all models together: in "
+        f"{first:.4g} it preferred whichever came first, in {second:.4g} whichever came second, and in "
+        f"{shares[Order.MIXED]:.4g} one order was a tie."
+    )

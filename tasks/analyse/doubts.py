@@ -10,7 +10,7 @@ from leadline.evaluators.ground.text import count, listing, number, percent
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.statistics.more_labels import in_words, more_for_value
+from leadline.tasks.statistics.correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING
 
 if TYPE_CHECKING:

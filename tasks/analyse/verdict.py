@@ -11,8 +11,7 @@ from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.analyse.doubts import doubts
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
-from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS, Question
-from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy, Question
 from leadline.tasks.runs.answers import Answer
 
 if TYPE_CHECKING:

@@ -1,24 +1,45 @@
-"""Putting one case to one model: the call, and the answer in its reply, which comes from the model or the ledger."""
+"""Putting one case to one model, by HTTP, by LiteLLM or as a Python function: the call, and the answer in its reply."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import inspect
 import json
-from collections.abc import Mapping
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import urlencode
 
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.secret_values import without_secrets
 from leadline.evaluators.judge_client.budget import Budget
 from leadline.evaluators.judge_client.calls import Call, Ledger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient, shared_gate
 from leadline.evaluators.judge_client.failures import JudgeError, JudgeUnavailable
+from leadline.evaluators.judge_client.http_client import exchange
 from leadline.evaluators.judge_client.providers import check_provider, remote_transport
-from leadline.evaluators.judge_client.transport import NO_TEXT, Transport
+from leadline.evaluators.judge_client.transport import (
+    NO_TEXT,
+    AttemptError,
+    Refused,
+    Transient,
+    Transport,
+    failure_of,
+    seconds_of,
+)
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.collect.cases import Case
-from leadline.tasks.collect.function_target import FunctionTransport, load_function
-from leadline.tasks.collect.http_target import HttpTransport, request_of
-from leadline.tasks.collect.replies import TargetAnswer
+from leadline.tasks.collect.replies import TargetAnswer, plain
 from leadline.tasks.collect.targets import Target
-from leadline.tasks.collect.templates import render_text
+from leadline.tasks.collect.templates import render_json, render_text
 from leadline.tasks.load.values import ValueFault
 
 MOST_REPLIES: Final = 10
@@ -33,6 +54,13 @@ _NO_TEXT: Final = {
     NO_TEXT: "the content of the reply is no text",
 }
 """Why a reply has no text, by its end; one that ended by itself is an empty answer."""
+
+_SHOWN: Final = 200
+IN_MEMORY: Final = "in_memory:"
+"""Begins the name of a function that a program handed over, in place of its module."""
+
+_held: Final[dict[str, list[Callable[[Case], Any]]]] = {}
+_lock: Final = threading.Lock()
 
 
 def check_target(target: Target) -> None:
@@ -152,3 +180,202 @@ def _transport(target: Target) -> Transport:
 
 def _named(case: Case) -> dict[str, Any]:
     return case.values() | {"case": case.values()}
+
+
+def request_of(target: Target, case: Case) -> dict[str, Any]:
+    """Return what is sent for a case: ``query`` and ``body``; headers are added on the wire.
+
+    Args:
+        target: The model, whose templates are filled in.
+        case: The case to answer.
+
+    Raises:
+        ValueFault: A template cannot be filled in.
+    """
+    values = case.values() | {"case": case.values(), "model": target.key, "version": target.version}
+    request: dict[str, Any] = {}
+    if target.query:
+        request["query"] = {name: render_text(template, values) for name, template in target.query.items()}
+    if target.body is not None:
+        request["body"] = render_json(target.body, values)
+    elif target.method != "GET":
+        request["body"] = {"question": case.question}
+    return request
+
+
+class HttpTransport:
+    """Sends requests to one application; redirects are not followed, since headers may contain keys.
+
+    Args:
+        target: The application.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """See :class:`leadline.evaluators.judge_client.transport.Transport`; the one message is the request as JSON."""
+        request = json.loads(messages[0]["content"])
+        started = time.perf_counter()
+        try:
+            headers = self._target.request_headers()
+        except UsageError as error:
+            raise Refused(str(error), every=True) from None
+        body = json.dumps(request["body"]).encode() if "body" in request else None
+        if body is not None and "content-type" not in map(str.lower, headers):
+            headers = {"Content-Type": "application/json", **headers}
+        try:
+            response = await exchange(
+                self._target.method,
+                f"{self._target.url}?{urlencode(request['query'])}" if "query" in request else str(self._target.url),
+                headers=headers,
+                body=body,
+                timeout_s=config.timeout_s,
+                most=config.max_reply,
+            )
+        except AttemptError as error:
+            error.message = without_secrets(error.message)
+            raise
+        raw = without_surrogates(response.body.decode("utf-8", "replace"))
+        if response.status != 200:
+            retry_after = response.headers.get("retry-after")
+            message = f"HTTP {response.status}: {without_secrets(raw[: 10 * _SHOWN])[:_SHOWN]}"
+            raise failure_of(response.status, message, seconds_of(retry_after) if retry_after else None)
+        seconds = time.perf_counter() - started
+        return Reply(text=raw, seconds=seconds, **self._target.reply.numbers(raw))
+
+
+@contextmanager
+def held(function: Callable[[Case], Any], name: str) -> Iterator[str]:
+    """Have a function known within the block as a target's ``function``, and yield what it is called there.
+
+    Args:
+        name: An identifier. Answers that were given under it are taken to be this function's, so it says which code
+            gives them.
+    """
+    path = f"{IN_MEMORY}{name}"
+    with _lock:
+        _held.setdefault(path, []).append(function)
+    try:
+        yield path
+    finally:
+        with _lock:
+            _held[path].remove(function)
+
+
+def load_function(path: str) -> Callable[[Case], Any]:
+    """Import ``package.module:function``; modules of the working directory are found, too.
+
+    Raises:
+        UsageError: There is no such callable, or its module cannot be imported.
+    """
+    if handed_over := _held.get(path):
+        return handed_over[-1]
+    module_name, _, name = path.partition(":")
+    here = os.getcwd()  # noqa: PTH109 - sys.path contains texts
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # a module can fail in any way while it is imported
+        raise UsageError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}.", code=ErrorCode.COLLECT_FUNCTION
+        ) from None
+    if not callable(found):
+        raise UsageError(
+            f"{path} is not a function.",
+            hint="Name one that takes a case and returns its answer.",
+            code=ErrorCode.COLLECT_FUNCTION,
+        )
+    return found  # type: ignore[no-any-return]
+
+
+class FunctionTransport:
+    """Calls a function with a :class:`~leadline.tasks.collect.cases.Case`.
+
+    A coroutine function runs in the judges' loop; any other in a thread of its own, which goes on after a time-out,
+    since a thread cannot be stopped.
+
+    Args:
+        target: Names the function.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._function = load_function(str(target.function))
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """See :class:`leadline.evaluators.judge_client.transport.Transport`; the one message is the case as JSON."""
+        values = json.loads(messages[0]["content"])
+        case = Case(**values | {"categories": tuple(values["categories"])})
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(config.timeout_s):
+                result = await self._call(case)
+            raw = without_surrogates(json.dumps(plain(result), ensure_ascii=False))
+        except TimeoutError:
+            raise Transient(f"no answer within {config.timeout_s:g} s", overloaded=True) from None
+        except ValueFault as error:
+            raise Refused(str(error)) from None
+        except (Exception, SystemExit) as error:  # whatever the user's function raises
+            raise _failure(error) from None
+        return Reply(text=raw, seconds=time.perf_counter() - started, **self._target.reply.numbers(raw))
+
+    async def _call(self, case: Case) -> Any:
+        result = self._function(case) if _is_async(self._function) else await _in_thread(self._function, case)
+        return await result if inspect.isawaitable(result) else result
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def _in_thread(function: Callable[[Case], Any], case: Case) -> Any:
+    """Run a function in a daemon thread, so that one that hangs does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def finish(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        result: Any = None
+        error: Exception | None = None
+        try:
+            result = function(case)
+        except (SystemExit, StopIteration) as failure:  # no future takes them, and nobody waits for ever
+            error = RuntimeError(f"{type(failure).__name__}: {failure}")
+        except Exception as failure:
+            error = failure
+        loop.call_soon_threadsafe(finish, result, error)
+
+    threading.Thread(target=work, name="leadline-under-test", daemon=True).start()
+    return await done
+
+
+def _failure(error: Exception | SystemExit) -> AttemptError:
+    """Return the failure: by the error's HTTP status, otherwise connection errors and time-outs are transient."""
+    message = without_secrets(f"{type(error).__name__}: {error}")
+    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return failure_of(status, message, None)
+    return Transient(message) if isinstance(error, ConnectionError | TimeoutError) else Refused(message)

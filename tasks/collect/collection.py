@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from types import TracebackType
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import orjson
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
@@ -15,7 +20,6 @@ from leadline.evaluators.judge_client.budget import Budget, Limits
 from leadline.evaluators.judge_client.calls import Ledger
 from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
-from leadline.tasks.collect.answer_table import AnswerTable
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.replies import TargetAnswer
@@ -34,6 +38,8 @@ PAUSES: Final = (1.25, 4.0)
 _ERRORS: Final = 5
 _TEXTS: Final = 1000
 """Different texts of errors that are counted, at most."""
+
+_ABSENT: Final = -1
 
 
 @dataclass
@@ -278,3 +284,44 @@ def _fields(answer: TargetAnswer, of_case: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": {**of_case, **answer.metadata},
     }
     return {name: value for name, value in values.items() if value is not None and value not in ([], {})}
+
+
+class AnswerTable:
+    """Takes rows as they come, keeps them in a scratch file, and copies them out in order.
+
+    It takes eight bytes of memory a row.
+
+    Args:
+        folder: Folder of the scratch file, which has no name and disappears when it is closed.
+        rows: Number of rows.
+    """
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self._places = array("q", [_ABSENT]) * rows
+        self._scratch: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> AnswerTable:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scratch.close()
+
+    def put(self, place: int, row: Mapping[str, Any]) -> None:
+        """Keep a row, in place of an earlier one.
+
+        Args:
+            place: Its place in the dataset, counted from 0.
+            row: Its fields.
+        """
+        self._places[place] = self._scratch.tell()
+        self._scratch.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+    def write(self, path: Path) -> None:
+        """Write all rows in order as JSON Lines."""
+        with path.open("wb") as file:
+            for place in self._places:
+                if place != _ABSENT:
+                    self._scratch.seek(place)
+                    file.write(self._scratch.readline())

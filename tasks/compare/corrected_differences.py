@@ -22,7 +22,7 @@ from leadline.tasks.judges.labels.dataset_labels import dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
 from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
 from leadline.tasks.judges.labels.label_report import report_labels
-from leadline.tasks.judges.labels.row_chances import RowChance, row_chances
+from leadline.tasks.judges.labels.label_sets import RowChance, row_chances
 from leadline.tasks.load.label import Label, consensus
 from leadline.tasks.statistics.correction import Corrected, actively_sampled
 from leadline.tasks.statistics.intervals import difference

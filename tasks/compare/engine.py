@@ -12,22 +12,19 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import count, listing
 from leadline.tasks.compare.corrected_differences import with_corrected_differences
 from leadline.tasks.compare.headline import importance, overall
-from leadline.tasks.compare.judge_epochs import across_changes
-from leadline.tasks.compare.measure import Draft, measure_models
-from leadline.tasks.compare.metric_choice import Pairing, pair_metrics, without_relative
+from leadline.tasks.compare.measure import Draft, measure_models, start_flips
+from leadline.tasks.compare.metric_choice import Pairing, across_changes, pair_metrics, without_relative
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.report import publish
 from leadline.tasks.compare.results import Answers, Comparison, MetricComparison, Side
-from leadline.tasks.compare.run_flips import start_flips
 from leadline.tasks.compare.run_pair import count_answers, models_of, open_sides
 from leadline.tasks.compare.sides import Matched, RunReference, find, match_models
 from leadline.tasks.compare.slice_differences import judge_slices, require_slices, slice_notes
 from leadline.tasks.compare.verdicts import ChangeAnswer, VerdictQuestion, effect_in_words, judge, sentence
 from leadline.tasks.ground.files import digest
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
-from leadline.tasks.statistics.paired import PairedResult
-from leadline.tasks.statistics.sample_size import least_cases
-from leadline.tasks.stopping.wave_outcome import WaveOutcome
+from leadline.tasks.statistics.paired import PairedResult, least_cases
+from leadline.tasks.stopping.wave_order import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

@@ -1,28 +1,44 @@
-"""Measuring every metric of a pair of models, before all of them are judged together."""
+"""Measuring every metric of a pair of models: effect, flips, and churn net of the judge's own noise."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.compare.churn import find_churn
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.paired_dataset_metrics import DatasetMetric, compare_dataset_metrics
-from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair, SliceComparison
-from leadline.tasks.compare.run_flips import find_flips
-from leadline.tasks.compare.run_pair import CountedOutcomes, Values, pair_rows, pair_values
+from leadline.tasks.compare.results import (
+    ChangedRow,
+    Churn,
+    Coverage,
+    MetricComparison,
+    MetricInfo,
+    ModelPair,
+    SliceComparison,
+)
+from leadline.tasks.compare.run_pair import SIDES, CountedOutcomes, Values, fill_texts, pair_rows, pair_values
 from leadline.tasks.compare.slice_differences import Slice, compare_slices, read_slices
 from leadline.tasks.compare.verdicts import VerdictQuestion
+from leadline.tasks.db.csv_files import write_csv
+from leadline.tasks.db.statements import sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
+from leadline.tasks.statistics.intervals import effective_number
+from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 from leadline.tasks.statistics.paired import PairedSeries, measure, sign_test
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Booleans: TypeAlias = npt.NDArray[np.bool_]
+
 
 VALUES_AT_ONCE: Final = 500_000
 """Cases times metrics that are paired by one query: for small runs, queries take longer to begin than to run."""
@@ -175,3 +191,191 @@ def _draft_dataset_metric(found: MetricComparison, metric: DatasetMetric | None)
         found, coverage=coverage, margin=metric.margin, baseline=metric.baseline, candidate=metric.candidate
     )
     return Draft(judged, question)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The trials of one side.
+
+    Attributes:
+        trials: Passes (1) and fails (0) by case and trial; not a number where there is none.
+        weights: For how many rows each stands as a sample of the judge's noise.
+        sampled: Only some rows were judged again.
+    """
+
+    trials: Floats
+    weights: Floats
+    sampled: bool
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Number of trials by case."""
+        return np.asarray((~np.isnan(self.trials)).sum(axis=1), dtype=np.int64)
+
+    @property
+    def disagreement(self) -> Floats:
+        """Share of the pairs of a row's trials that differ; 0 where there is one."""
+        n, ones = np.maximum(self.counts, 2), np.nansum(self.trials, axis=1)
+        return np.where(self.counts > 1, 2 * ones * (self.counts - ones) / (n * (n - 1)), 0.0)
+
+
+def find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInfo) -> Churn | None:
+    """Return the churn of a metric that asks a judge; ``None`` for others, and without a threshold.
+
+    Args:
+        connection: Both sides, with the ``row_pairs`` of the models.
+        values: The metric's values by case.
+        metric: Its threshold and direction.
+    """
+    names = [metric.evaluator, metric.metric]
+    asked = connection.execute(sql("compare/asks_judge"), names).fetchall()
+    if metric.threshold is None or not asked or not asked[0][0]:
+        return None
+    ours, theirs = (_side(connection, side, values, metric) for side in SIDES)
+    flipped = (ours.trials[:, 0] + theirs.trials[:, 0]) == 1
+    rate = float(flipped.mean())
+    same = connection.execute(sql("compare/same_answers")).fetchnumpy()
+    answers = np.asarray(same["same_answer"], bool)[np.searchsorted(same["case_no"], values.cases)]
+    width = max(ours.trials.shape[1], theirs.trials.shape[1])
+    one, other = _widened(ours, width), _widened(theirs, width)
+    shared = answers & np.all((one == other) | np.isnan(one) | np.isnan(other), axis=1)
+    clusters = np.arange(len(values.cases)) if values.clusters is None else values.clusters
+    found = _from_both(ours, theirs, shared, clusters) or _from_some(ours, theirs, shared, clusters, flipped)
+    if found is None:
+        return Churn(rate)
+    return Churn(rate, found.noise, found.net, found.low, found.high, found.method)
+
+
+def _side(connection: DuckDBPyConnection, side: str, values: Values, metric: MetricInfo) -> _Side:
+    found = connection.execute(sql("compare/trials").format(side=side), [metric.evaluator, metric.metric]).fetchnumpy()
+    case, trial, value, weight = (np.asarray(found[name]) for name in ("case_no", "trial", "value", "weight"))
+    place = np.searchsorted(values.cases, case)
+    known = (place < len(values.cases)) & (values.cases[np.minimum(place, len(values.cases) - 1)] == case)
+    place, trial, value, weight = place[known], trial[known].astype(np.intp), value[known], weight[known]
+    trials = np.full((len(values.cases), int(trial.max(initial=0)) + 1), np.nan)
+    sign = 1.0 if metric.higher_is_better else -1.0
+    trials[place, trial] = sign * value >= sign * (metric.threshold or 0.0)
+    first = getattr(values, side)
+    missing = np.isnan(trials[:, 0])
+    trials[missing, 0] = sign * first[missing] >= sign * (metric.threshold or 0.0)
+    weights = np.ones(len(values.cases))
+    weights[place] = weight
+    return _Side(trials, weights, bool(np.any(found["sampled"])))
+
+
+def _widened(side: _Side, width: int) -> Floats:
+    more = width - side.trials.shape[1]
+    return np.pad(side.trials, ((0, 0), (0, more)), constant_values=np.nan)
+
+
+def _from_both(ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArray[np.int64]) -> NetRate | None:
+    """Return the net rate where both runs judged every row several times."""
+    if ours.sampled or theirs.sampled:
+        return None
+    told = (ours.counts > 1) & (theirs.counts > 1)
+    if not told.any():
+        return None
+    pairs = pair_noise(ours.trials[told], theirs.trials[told])
+    kept = ~shared[told]
+    return net_rate(PairNoise(*(np.where(kept, part, 0.0) for part in pairs)), clusters[told])
+
+
+def _from_some(
+    ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArray[np.int64], flipped: Booleans
+) -> NetRate | None:
+    """Return the net rate from the first trials, and the noise of those rows that have more."""
+    noise, weights = (
+        np.concatenate([part[0][~shared], part[1][~shared]])
+        for part in (
+            (ours.disagreement, theirs.disagreement),
+            (np.where(ours.counts > 1, ours.weights, 0.0), np.where(theirs.counts > 1, theirs.weights, 0.0)),
+        )
+    )
+    if not weights.any():
+        return None
+    repeated = float(weights.sum() ** 2 / (weights @ weights))
+    share = float(weights @ noise / weights.sum()) * float((~shared).mean())
+    flips = flipped.astype(float)
+    independent = effective_number(flips, clusters)
+    return net_of_sample(float(flips.mean()) * independent, independent, share * repeated, repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """The flips of one metric: how many in each direction (``None`` without a threshold), and those that are shown."""
+
+    passed_to_failed: int | None
+    failed_to_passed: int | None
+    shown: tuple[ChangedRow, ...]
+
+
+def start_flips(connection: DuckDBPyConnection) -> None:
+    """Create the table ``all_flips``, empty."""
+    connection.execute(sql("compare/flips"))
+
+
+def find_flips(
+    connection: DuckDBPyConnection,
+    values: Values,
+    better: npt.NDArray[np.float64],
+    metric: MetricInfo,
+    models: ModelPair,
+    shown: int,
+) -> Flips:
+    """Find the flips of one metric and add them to ``all_flips``.
+
+    Args:
+        connection: Both sides, with the ``row_pairs`` of the models.
+        values: The metric.
+        better: By how much the candidate is better on each case.
+        metric: Its threshold and direction.
+        shown: How many of each direction are returned with their texts, the largest changes first.
+    """
+    sign = 1.0 if metric.higher_is_better else -1.0
+    if metric.threshold is None:
+        lost, won, words = better < 0, better > 0, ("worse", "better")
+    else:
+        passed, passes = ((sign * side >= sign * metric.threshold) for side in (values.baseline, values.candidate))
+        lost, won, words = passed & ~passes, ~passed & passes, ("passed_to_failed", "failed_to_passed")
+        for chosen, word in zip((lost, won), words, strict=True):
+            _keep(connection, values, chosen, word, metric, models)
+    rows: dict[int, ChangedRow] = {}
+    for chosen, word in zip((lost, won), words, strict=True):
+        places = np.flatnonzero(chosen)
+        for place in places[np.argsort(-np.abs(better[places]), kind="stable")][:shown]:
+            sides = float(values.baseline[place]), float(values.candidate[place])
+            rows[int(values.cases[place])] = ChangedRow("", word, *sides)
+    texts = tuple(fill_texts(connection, rows))
+    return Flips(None, None, texts) if metric.threshold is None else Flips(int(lost.sum()), int(won.sum()), texts)
+
+
+def _keep(
+    connection: DuckDBPyConnection,
+    values: Values,
+    chosen: npt.NDArray[np.bool_],
+    word: str,
+    metric: MetricInfo,
+    models: ModelPair,
+) -> None:
+    if not chosen.any():
+        return
+    columns = {"case_no": values.cases, "baseline": values.baseline, "candidate": values.candidate}
+    connection.register("flipped", {name: column[chosen] for name, column in columns.items()})
+    connection.execute(
+        sql("compare/flip_lines"),
+        [metric.evaluator, metric.metric, models.baseline, models.candidate, word, metric.threshold],
+    )
+    connection.unregister("flipped")
+
+
+def write_flips(connection: DuckDBPyConnection, path: Path) -> int:
+    """Write all flips as CSV and return their number.
+
+    Args:
+        connection: Both runs, with the table ``all_flips``.
+        path: The CSV file to write.
+    """
+    lines = "SELECT * EXCLUDE (baseline_row, candidate_row) FROM all_flips ORDER BY ALL"
+    write_csv(connection, lines, path)
+    (number,) = connection.execute("SELECT count(*) FROM all_flips").fetchall()[0]
+    return int(number)

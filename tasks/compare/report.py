@@ -23,10 +23,9 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
 from leadline.evaluators.ground.jsonio import write
 from leadline.tasks.compare.headline import broken_cases, moved, names, story, worst_slices
+from leadline.tasks.compare.measure import write_flips
 from leadline.tasks.compare.results import Comparison, MetricComparison
-from leadline.tasks.compare.run_flips import write_flips
-from leadline.tasks.ground.files import replacing
-from leadline.tasks.ground.permissions import copy_out
+from leadline.tasks.ground.files import copy_out, replacing
 from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.store.store import Store
 

@@ -25,8 +25,7 @@ from typing import Literal
 from leadline.evaluators.ground.text import count
 from leadline.tasks.compare.results import Change, Outcome
 from leadline.tasks.ground.numbers import bound, figure
-from leadline.tasks.statistics.paired import PairedResult, holm
-from leadline.tasks.statistics.sample_size import cases_to_decide, detectable
+from leadline.tasks.statistics.paired import PairedResult, cases_to_decide, detectable, holm
 from leadline.tasks.statistics.statistics import Judged, verdict
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.run_tables import run_definitions
+from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
 
 DATASET_TABLES: Final = ("models", "cases", "relationships", "rows", "digests")
 
@@ -22,6 +24,12 @@ FEW_ROWS: Final = 5_000
 
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
 """Databases that stay open between steps, each with a connection once it is open."""
+
+LEAST_SIZE: Final = 4 << 20
+"""Bytes of a file below which rewriting saves too little."""
+
+LEAST_FREE: Final = 0.2
+"""Share of blocks that must be free."""
 
 
 def literal(path: Path) -> str:
@@ -154,3 +162,25 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
         yield connection
     finally:
         connection.close()
+
+
+def compact(database: Path) -> bool:
+    """Rewrite a database that nobody has open if much of its file is free, and return whether that was so.
+
+    Args:
+        database: The file.
+    """
+    if database.stat().st_size < LEAST_SIZE:
+        return False
+    with connect() as connection:
+        connection.execute(f"ATTACH {literal(database)} AS old (READ_ONLY)")
+        ((size, free, total),) = connection.execute(
+            "SELECT block_size, free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = 'old'"
+        ).fetchall()
+        if free < LEAST_FREE * total:
+            return False
+        with replacing(database) as draft:
+            connection.execute(f"ATTACH {literal(draft)} AS new (BLOCK_SIZE {size})")
+            connection.execute("COPY FROM DATABASE old TO new")
+            connection.execute("DETACH new")
+    return True

@@ -8,8 +8,7 @@ does it for all chunks. ``docs/generate.md`` is the page for users.
 
 from __future__ import annotations
 
-from leadline.tasks.generate.chunking import Cutting, DocumentChunk
-from leadline.tasks.generate.corpus import Corpus, read_corpus
+from leadline.tasks.generate.chunking import Corpus, Cutting, DocumentChunk, read_corpus
 from leadline.tasks.generate.dataset_rows import Form
 from leadline.tasks.generate.documents.document import DocumentsError
 from leadline.tasks.generate.documents.document_files import find_files

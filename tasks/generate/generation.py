@@ -14,8 +14,7 @@ from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.evaluators.judge_client.failures import JudgeUnavailable
-from leadline.tasks.generate.chunking import DocumentChunk
-from leadline.tasks.generate.corpus import Corpus
+from leadline.tasks.generate.chunking import Corpus, DocumentChunk
 from leadline.tasks.generate.dataset_rows import Embed, Form, without_repeats, write_rows
 from leadline.tasks.generate.documents.document import legible
 from leadline.tasks.generate.duplicates import SIMILARITY

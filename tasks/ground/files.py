@@ -1,17 +1,45 @@
-"""Files that appear under their final names complete or not at all, and the digests that name them."""
+"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, digests."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import re
+import secrets
+import shutil
+import socket
+import stat
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.ground.permissions import hand_out
-from leadline.tasks.ground.tmpfiles import remove, temporary_beside
+from leadline.tasks.ground.processes import has_ended, this_host, this_process
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+PRIVATE: Final = 0o077
+"""The umask that leaves a file to its user."""
+
+_users_umask: int | None = None
+log = logging.getLogger("leadline.store")
+DAY: Final = 24 * 3600.0
+_PLACES: Final = (
+    "datasets", "scores/*", "scores/*/*", "vectors", "vectors/*", "runs/*", "runs/*/plan", "runs/*/unscored",
+    "comparisons", "versions/*", "alive", "labels/*", "labels/*/samples", "judges/*/*",
+)  # fmt: skip
+"""Folders of a store in which files and folders appear."""
+
+MONTH: Final = 30 * DAY
+"""Temporary files older than this are deleted, whichever host created them."""
+
+_NAME: Final = re.compile(r"\..+\.([0-9a-f]{8})\.([0-9]+)-([0-9A-Za-z?]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
+_MARK: Final = re.compile(r"\.swept-[0-9a-f]{8}")
 
 
 def digest(value: Any) -> str:
@@ -87,3 +115,162 @@ def _bring_to_disk(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def keep_private(store: Path) -> None:
+    """Make this process, and those that it starts, write files for its user alone.
+
+    Args:
+        store: The store's folder; where it is there and others may use it, they may use what is written as well.
+    """
+    global _users_umask
+    mask = PRIVATE
+    try:
+        found = store.stat()
+        if stat.S_ISDIR(found.st_mode):
+            mask = PRIVATE & ~stat.S_IMODE(found.st_mode)
+    except (OSError, ValueError):
+        pass
+    before = os.umask(mask)
+    _users_umask = before if _users_umask is None else _users_umask
+
+
+def hand_out(path: Path) -> None:
+    """Give a new file or folder the permissions that the user's umask says.
+
+    Args:
+        path: What somebody asked to have in this place.
+    """
+    if _users_umask is not None:
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~_users_umask)
+
+
+def copy_out(source: Path, target: Path) -> None:
+    """Copy a folder's files to where somebody asked for them; other files there, and folders, stay as they are.
+
+    Args:
+        source: The folder.
+        target: The folder to copy to; it is made if need be.
+    """
+    import shutil
+
+    new = not target.exists()
+    target.mkdir(parents=True, exist_ok=True)
+    if new:
+        hand_out(target)
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            copy_out(path, target / path.name)
+        else:
+            new = not (target / path.name).exists()
+            shutil.copyfile(path, target / path.name)
+            if new:
+                hand_out(target / path.name)
+
+
+def locked(path: Path, *, wait: bool = True) -> FileLock:
+    """Return a lock between processes, to hold in a ``with`` block; its file and folder are made if need be.
+
+    Entering the block raises an ``OSError`` on a file system without locks.
+
+    Args:
+        path: The lock's file.
+        wait: Wait for a lock that another process holds, instead of raising a ``TimeoutError``.
+    """
+    from filelock import FileLock
+
+    return FileLock(path, timeout=-1 if wait else 0, thread_local=False, fallback_to_soft=False)
+
+
+@contextmanager
+def locked_if_possible(path: Path) -> Iterator[None]:
+    """Hold a lock between processes for a block; on a file system without locks the block just runs."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            held.enter_context(locked(path))
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Return whether some process holds a lock.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    from filelock import Timeout
+
+    path.stat()
+    try:
+        with locked(path, wait=False):
+            return False
+    except Timeout:
+        return True
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return an unused name for what is to become ``path``."""
+    _, number, started = this_process().rsplit(":", 2)
+    return path.with_name(f".{path.name}.{host_tag()}.{number}-{started}.{secrets.token_hex(4)}.tmp")
+
+
+def clean_stale(root: Path) -> None:
+    """Delete the temporary files that killed processes left in a store; does its work once a day.
+
+    Files touched within a day stay: a container may have its neighbour's host name and not see its neighbour's
+    processes. Files of other hosts are deleted once they were not touched for a month.
+
+    Args:
+        root: The store's folder.
+    """
+    mark = root / f".swept-{host_tag()}"
+    try:
+        if mark.exists() and not _untouched(mark, DAY):
+            return
+        mark.touch()
+    except OSError as error:  # another user's mark
+        log.warning("Stale temporary files in %s are not deleted: %s", root, error)
+        return
+    for path in stale_files(root):
+        try:
+            remove(path)
+        except OSError as error:  # another user's, or deleted concurrently
+            log.warning("A stale temporary file cannot be deleted: %s: %s", path, error)
+
+
+def stale_files(root: Path) -> Iterator[Path]:
+    """Yield the temporary files that killed processes left in a store, as :func:`clean_stale` deletes them."""
+    for place in (".swept-*", *(f"{place}/.*.tmp" for place in _PLACES)):
+        for path in root.glob(place):
+            with suppress(OSError):  # another user's, or deleted concurrently
+                if _is_stale(path):
+                    yield path
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder if it exists; of a folder whatever can be deleted.
+
+    Raises:
+        OSError: It is a file that cannot be deleted.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_stale(path: Path) -> bool:
+    found = _NAME.fullmatch(path.name)
+    if found is None or found[1] != host_tag():
+        known = found or _MARK.fullmatch(path.name)
+        return known is not None and _untouched(path, MONTH)
+    return has_ended(f"{this_host()}:{found[2]}:{found[3]}") and _untouched(path, DAY)
+
+
+def _untouched(path: Path, seconds: float) -> bool:
+    return time.time() - path.lstat().st_mtime > seconds
+
+
+@cache
+def host_tag() -> str:
+    """Return the tag of this host in the names of files."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]

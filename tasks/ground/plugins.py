@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.extensions import extensions
+from leadline.evaluators.ground.packages import extensions
 
 
 class Named(Protocol):

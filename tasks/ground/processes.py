@@ -1,9 +1,4 @@
-"""Identifying the process that made a call or a run, and finding out if it has ended.
-
-A host's name does not say which processes can be seen from here: containers may share one. So a process is known by
-its host's name, by its *place* (the machine, or the container, and the start of its system), by its number there, and
-by its own start.
-"""
+"""Processes: identifying the one that made a call or a run, whether it has ended, and ending with one's parent."""
 
 from __future__ import annotations
 
@@ -13,10 +8,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, Final
+from threading import Thread
+from typing import Any, Final, NoReturn
 
 FOREIGN_S: Final = 3600.0
 """A call that was begun this long ago on another host, whose processes cannot be seen from here, is given up."""
@@ -38,6 +35,9 @@ _ENDED: Final = "ZX"
 
 _OUTERMOST: Final = 0xEFFFFFFC
 """Number that Linux gives the process namespace of a machine, which is no container's."""
+
+ORPHANED: Final = 1
+"""Exit code of a process whose parent is gone; nobody is left to look at it."""
 
 
 def _started(pid: int) -> str | None:
@@ -172,3 +172,28 @@ def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_
         return has_ended(process)
     now = time.time() if now is None else now
     return now - intended_at > FOREIGN_S if seen_at is None else now - max(seen_at, intended_at) > SILENT_S
+
+
+def end_with_parent() -> None:
+    """End this process, which :mod:`multiprocessing` started, as soon as the one that wanted it is gone.
+
+    Its work is not waited for: what it writes appears complete or not at all.
+    """
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_after, args=(parent.join,), name="leadline-parent", daemon=True).start()
+
+
+def end_with_input() -> None:
+    """End this process when its standard input ends, which is a pipe that only its parent writes to."""
+    Thread(target=_end_after, args=(_read_input,), name="leadline-parent", daemon=True).start()
+
+
+def _read_input() -> None:
+    while os.read(0, 4096):
+        pass
+
+
+def _end_after(wait: Callable[[], object]) -> NoReturn:
+    wait()
+    os._exit(ORPHANED)

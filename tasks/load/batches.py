@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.column_values import ARRAYS, array_of
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.label_column import GivenLabel
+from leadline.tasks.load.label import GivenLabel
 from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS
 from leadline.tasks.load.staged_tables import CASES, LABELS, LINKS, ROWS
 from leadline.tasks.load.values import Chunks

@@ -126,10 +126,10 @@ def load_dataset(
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
         UsageError: The format is none that is known.
     """
-    from leadline.tasks.load.coco_source import source_at
     from leadline.tasks.load.column_map import map_columns
     from leadline.tasks.load.formats.registry import AUTO, get_format
     from leadline.tasks.load.sniff import format_of, layout_of, peek
+    from leadline.tasks.load.source import source_at
 
     asked = None if format == AUTO else get_format(format)
     source = source_at(path)

@@ -16,7 +16,7 @@ from leadline.tasks.load.column_map import ColumnNames
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.field_names import LABELS
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
-from leadline.tasks.load.label_column import LabelColumn
+from leadline.tasks.load.label import LabelColumn
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.readers.inspect_archive import MARK as INSPECT_MARK
 from leadline.tasks.load.readers.inspect_archive import SECTION as INSPECT_SECTION

@@ -1,20 +1,24 @@
-"""The file that is loaded: what it is, and what identifies its content."""
+"""The file that is loaded: what it is, what identifies its content, and on which of its lines rows stand."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
+import json
 import os
 import re
 import stat
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import DatasetError, Fault, UsageError
 from leadline.evaluators.ground.paths import from_home
-from leadline.tasks.load.limits import MIB
+from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS, MIB
 
 BOM: Final = b"\xef\xbb\xbf"
 _HEAD: Final = MIB
@@ -27,6 +31,18 @@ _STAMP: Final = re.compile(
 """A date with or without a time, or seconds or milliseconds since 1970."""
 _COPY: Final = re.compile(r"\s*\(\d+\)$")
 """What systems add to the name of a second download."""
+
+LARGEST: Final = 64 * 2**20
+"""Bytes of a file that is looked through."""
+
+_JSON_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_TABLES: Final = {".csv": ",", ".tsv": "\t"}
+_TEXTS: Final = frozenset({".json", ".jsonl", ".ndjson"})
+GROUND_TRUTH: Final = "ground_truth"
+PREDICTIONS: Final = "predictions"
+_MEMBERS: Final = frozenset({GROUND_TRUTH, PREDICTIONS, "format", "geometry", "name"})
+_LONGEST: Final = 1024 * 1024
+"""Bytes of a manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +198,162 @@ def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     return f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
+
+
+class Sought(NamedTuple):
+    """A row that is looked for: what may stand on its line."""
+
+    case: str
+    model: str
+    question: str
+
+
+def find_lines(file: Path, rows: Sequence[Sought]) -> dict[Sought, int]:
+    """Return the lines (from 1) of rows in a CSV, TSV, JSON or JSON Lines file, as far as they can be told.
+
+    The first line with the question, the case's key and the model's key is a row's; where none has all three, the one
+    with the question, then the one with the case's key, which may be a number that other columns have, too.
+
+    Args:
+        file: The file. One that is too large, compressed, binary or gone has no lines.
+    """
+    best: dict[Sought, tuple[int, int]] = {}
+    by_text = _by_text(rows)
+    with suppress(OSError, csv.Error):  # what was found until then is true
+        if file.suffix.lower() not in {*_TABLES, *_TEXTS} or file.stat().st_size > LARGEST:
+            return {}
+        for line, texts in _lines(file):
+            for row in {row for text in texts for row in by_text.get(text, ())}:
+                question, case, model = (_key(text) in texts for text in (row.question, row.case, row.model))
+                rank = 4 * question + 2 * case + model
+                if rank > best.get(row, (0, 0))[0]:
+                    best[row] = (rank, line)
+    return {row: line for row, (_, line) in best.items()}
+
+
+def _by_text(rows: Sequence[Sought]) -> dict[str, list[Sought]]:
+    found: dict[str, list[Sought]] = {}
+    for row in rows:
+        for text in {_key(row.question), _key(row.case)} - {""}:
+            found.setdefault(text, []).append(row)
+    return found
+
+
+def _key(text: str) -> str:
+    """Return a text as it is compared: loading may have trimmed it."""
+    return text.strip()
+
+
+def _lines(file: Path) -> Iterator[tuple[int, set[str]]]:
+    """Yield the texts of each line, or of each record of a table with the line on which it begins."""
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        if file.suffix.lower() in _TABLES:
+            yield from _records(csv.reader(stream, delimiter=_delimiter(file)))
+        else:
+            for number, line in enumerate(stream, start=1):
+                yield number, {_key(_decoded(text)) for text in _JSON_TEXT.findall(line)}
+
+
+def _records(reader: Any) -> Iterator[tuple[int, set[str]]]:
+    last = 0
+    for record in reader:
+        yield last + 1, {_key(cell) for cell in record}
+        last = reader.line_num
+
+
+def _delimiter(file: Path) -> str:
+    """Return what stands between the cells of a table: what its first line has most of."""
+    with file.open(encoding="utf-8-sig", errors="replace") as stream:
+        head = stream.readline(LARGEST)
+    return max((_TABLES[file.suffix.lower()], ",", ";", "\t"), key=head.count)
+
+
+def _decoded(text: str) -> str:
+    if "\\" not in text:
+        return text
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
+
+
+def source_at(path: str | os.PathLike[str]) -> SourceFile:
+    """Look at what a user named as a dataset: a file, a manifest with the files that it names, or a folder.
+
+    Raises:
+        DatasetError: Something of it is missing, unreadable or of no use.
+    """
+    place = located(path)
+    if os.path.isdir(place):  # noqa: PTH112 - a name that no file can have is no folder
+        return _folder(os.fspath(path), place)
+    source = SourceFile.at(path)
+    manifest = _manifest(source)
+    return source if manifest is None else _with_parts(source, manifest)
+
+
+def _manifest(source: SourceFile) -> dict[str, Any] | None:
+    if source.size > _LONGEST or not source.head.lstrip().startswith(b"{"):
+        return None
+    try:
+        record = json.loads(source.head)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and {GROUND_TRUTH, PREDICTIONS} <= set(record) else None
+
+
+def _with_parts(source: SourceFile, manifest: dict[str, Any]) -> SourceFile:
+    faults: list[Fault] = []
+    truth, predictions = manifest[GROUND_TRUTH], manifest[PREDICTIONS]
+    for name in sorted(set(manifest) - _MEMBERS):
+        message = f"a manifest has no {name!r}; it may have {', '.join(sorted(_MEMBERS))}"
+        faults.append(Fault(source.name, None, name, message))
+    if not isinstance(predictions, dict) or not predictions or len(predictions) > MAX_MODELS:
+        faults.append(Fault(source.name, None, PREDICTIONS, "expected an object: the file of results of each model"))
+        predictions = {}
+    parts = []
+    named = [(GROUND_TRUTH, "", truth), *((f"{PREDICTIONS}.{key}", key, file) for key, file in predictions.items())]
+    for column, key, file in named:
+        message = _refusal(key, file, is_truth=column == GROUND_TRUTH)
+        if message:
+            faults.append(Fault(source.name, None, column, message))
+            continue
+        try:
+            parts.append((key, SourceFile.at(os.path.join(os.path.dirname(source.name), file))))  # noqa: PTH118, PTH120 - as named
+        except DatasetError as error:
+            faults += error.faults
+    if faults:
+        raise DatasetError(faults)
+    return replace(source, parts=tuple(parts))
+
+
+def _refusal(key: str, file: object, *, is_truth: bool) -> str:
+    """Return why a file of a manifest is not read, ``""`` if it is."""
+    if not is_truth and (not key.strip() or len(key) > MAX_KEY):
+        return "the model's key is blank or too long"
+    if not isinstance(file, str) or not file.strip():
+        return "expected the name of a file"
+    pure = PurePath(os.path.normpath(file))
+    if pure.is_absolute() or ".." in pure.parts:
+        return f"{file!r} lies outside of the manifest's folder; put the manifest into a folder above both"
+    return ""
+
+
+def _folder(name: str, place: Path) -> SourceFile:
+    """Take the manifest that stands in a folder, or make one of its files."""
+    files = sorted(path for path in place.iterdir() if path.suffix.lower() == ".json" and path.is_file())
+    found = {path.name: SourceFile.at(os.path.join(name, path.name)) for path in files}  # noqa: PTH118 - as named
+    truths = [file for file, source in found.items() if source.head.lstrip().startswith(b"{")]
+    results = [file for file, source in found.items() if source.head.lstrip().startswith(b"[")]
+    manifests = [(found[file], manifest) for file in truths if (manifest := _manifest(found[file])) is not None]
+    if len(manifests) == 1:
+        return _with_parts(*manifests[0])
+    if len(truths) != 1 or not results:
+        message = (
+            f"a folder is read as COCO: one JSON object with images and annotations, and a JSON list of results for "
+            f"each model; here are {len(truths)} objects and {len(results)} lists. Any other dataset is one file"
+        )
+        raise DatasetError([Fault(name, None, "", message)])
+    manifest = {GROUND_TRUTH: truths[0], PREDICTIONS: {Path(file).stem: file for file in results}}
+    content = json.dumps(manifest, sort_keys=True).encode()
+    parts = (("", found[truths[0]]), *((Path(file).stem, found[file]) for file in results))
+    return SourceFile(place, name, len(content), 0, content, parts=parts, content=content)

@@ -15,8 +15,7 @@ from typing import Final, TypeAlias
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.perturb import characters, thesaurus, words
-from leadline.tasks.perturb.encodings import ENCODERS, VARIANTS, encoded
+from leadline.tasks.perturb import thesaurus, words
 from leadline.tasks.perturb.intensity import (
     OF_ANTONYMS,
     OF_CHARACTERS,
@@ -29,6 +28,7 @@ from leadline.tasks.perturb.intensity import (
     drawn,
     slips,
 )
+from leadline.tasks.perturb.words import ENCODERS, VARIANTS, encoded
 
 Change: TypeAlias = Callable[[str, Random, Amount], str]
 
@@ -63,22 +63,22 @@ _HUMAN: Final[dict[str, PerturbationKind]] = {
     "antonym": PerturbationKind(
         thesaurus.antonym, drawn(OF_ANTONYMS), "words replaced by their opposite (WordNet)", keeps_meaning=False
     ),
-    "character_replacement": PerturbationKind(characters.replacement, slips(), "characters replaced by random ones"),
-    "character_insertion": PerturbationKind(characters.insertion, slips(), "random characters put in"),
-    "character_deletion": PerturbationKind(characters.deletion, slips(), "characters left out"),
+    "character_replacement": PerturbationKind(words.replacement, slips(), "characters replaced by random ones"),
+    "character_insertion": PerturbationKind(words.insertion, slips(), "random characters put in"),
+    "character_deletion": PerturbationKind(words.deletion, slips(), "characters left out"),
     "typo": PerturbationKind(
-        characters.typo, slips(), "slips in typing: a neighbouring key, a letter doubled, dropped or swapped"
+        words.typo, slips(), "slips in typing: a neighbouring key, a letter doubled, dropped or swapped"
     ),
-    "ocr": PerturbationKind(characters.ocr, slips(), "characters confused as by a scanner"),
+    "ocr": PerturbationKind(words.ocr, slips(), "characters confused as by a scanner"),
 }
 _OF_SONAR: Final[Mapping[str, tuple[Change, Scale]]] = {
     "comma": (words.comma, drawn(OF_WORDS)),
     "word_swap": (words.word_swap, drawn(OF_WORDS)),
-    "character_replacement": (partial(characters.replacement, numbers=True), drawn(OF_CHARACTERS)),
-    "character_insertion": (partial(characters.insertion, numbers=True), drawn(OF_CHARACTERS)),
-    "character_deletion": (partial(characters.deletion, numbers=True), drawn(OF_CHARACTERS)),
-    "typo": (characters.neighbouring_keys, drawn(OF_CHARACTERS)),
-    "ocr": (partial(characters.ocr, numbers=True), drawn(OF_CHARACTERS)),
+    "character_replacement": (partial(words.replacement, numbers=True), drawn(OF_CHARACTERS)),
+    "character_insertion": (partial(words.insertion, numbers=True), drawn(OF_CHARACTERS)),
+    "character_deletion": (partial(words.deletion, numbers=True), drawn(OF_CHARACTERS)),
+    "typo": (words.neighbouring_keys, drawn(OF_CHARACTERS)),
+    "ocr": (partial(words.ocr, numbers=True), drawn(OF_CHARACTERS)),
 }
 """Perturbations that H2O Sonar makes otherwise: of characters so many that hardly a word can be read."""
 

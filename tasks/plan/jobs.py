@@ -19,7 +19,7 @@ from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.models.weights import absolute, is_directory
-from leadline.evaluators.settings.jury_config import judge_from
+from leadline.evaluators.settings.judge_config import judge_from
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.plan.selection import load_own_evaluators

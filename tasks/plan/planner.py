@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from leadline.evaluators.data.row import OUTPUTS, RowField
 from leadline.tasks.db.connection import literal
-from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import digests_of
 from leadline.tasks.plan.further_trials import draw_pairs, draw_rows, expect_pairs, in_two_phases, two_phase_jobs
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.parquet_files import intact_parquet_files

@@ -1,13 +1,8 @@
-"""Selecting the evaluators of a run: by name or suite, by the dataset, and by what is on this machine.
-
-An evaluator named by id, or by a parameter, always runs. One that came with a suite runs only where the dataset is of
-its kind: questions and answers, or data items with annotations. A suite of a purpose, and a run that names nothing,
-take less: what suits the data (see :mod:`leadline.tasks.plan.dataset_profile`), what can run here, and of evaluators
-that look alike the preferred one.
-"""
+"""Selecting a run's evaluators and embedder: by name, suite, dataset, and what is on this machine."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +11,18 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.evaluator_files import load_evaluator_file
+from leadline.evaluators.core.function_metric import load_evaluator_file
 from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.packages import INSTALL_CHECKS, missing_packages, need_packages
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground.refs import OFFLINE, ModelRef
+from leadline.evaluators.ground.settings_file import FILE, settings_table
 from leadline.evaluators.ground.text import listing, nouns
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.models.weights import status
+from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
+from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.dataset_profile import profile, why_not
 
@@ -34,6 +31,8 @@ NOT_HERE: Final = "not on this machine"
 
 NO_JUDGE: Final = "it asks a judge, and none is named (--judge MODEL)"
 BY_NAME: Final = "it runs where it is named (-e ID)"
+_DEFAULTS: Final = (BGE_SMALL_EN, BGE_SMALL_EN_V15, ALL_MINILM_L6_V2)
+"""The embedders that evaluators use where nothing else is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +190,69 @@ def _like_those_that_run(running: Set[str], left_out: Mapping[str, str]) -> dict
     asked = [id_ for id_, why in left_out.items() if why == BY_NAME]
     alike |= {id_: like for id_ in asked if (like := next((o for o in look_alikes(id_) if o in best), ""))}
     return {id_: f"it looks like {like}, which runs" for id_, like in alike.items()}
+
+
+def standing_params() -> dict[str, dict[str, Any]]:
+    """Return the parameters by evaluator id.
+
+    Raises:
+        UsageError: The file cannot be read, or the table holds something else.
+    """
+    allow = settings_table("privacy", ["allow"]).get("allow", [])
+    if not isinstance(allow, list) or not all(isinstance(text, str) for text in allow):
+        raise UsageError(
+            f"{FILE}: [privacy] allow is a list of texts.",
+            hint='Write: allow = ["support@acme.com", "@acme.com", "+1 212 736 5000"]',
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    if not allow:
+        return {}
+    return {
+        id_: {"allow": tuple(allow)}
+        for id_, kind in all_evaluators().items()
+        if kind.spec.family == "privacy" and "allow" in kind.parameters.model_fields
+    }
+
+
+def with_default_embedder(settings: Settings) -> Settings:
+    """Return settings that use the offline embedder in place of default ones that are not on this machine.
+
+    Settings that name an embedder or let weights be fetched stay as they are, also where the offline one is not
+    installed.
+    """
+    installed = status(ModelRef("embedder", OFFLINE)).present and importlib.util.find_spec("sentence_transformers")
+    if settings.embedder or settings.allow_download or not installed:
+        return settings
+    return replace(settings, offline_for=tuple(ref.source for ref in _DEFAULTS if not is_here(ref)))
+
+
+def embedder_in_words(choice: Choice, settings: Settings) -> str:
+    """Say which embedder the evaluators of a run use, and why; ``""`` where none would use one.
+
+    Args:
+        choice: The evaluators.
+        settings: The run's settings.
+    """
+    asked = {ref.source for evaluator in choice.evaluators for ref in _embedders(evaluator, settings)}
+    if not asked:
+        absent = [get(id_)() for id_, why in choice.left_out.items() if why.endswith(NOT_HERE)]
+        lost = {ref.source for evaluator in absent for ref in _embedders(evaluator, settings)}
+        if not lost or settings.embedder:
+            return ""
+        return f"none, since {_not_here(lost)} and the offline one is not installed ({INSTALL_OFFLINE})"
+    if settings.embedder and len(asked) == 1:
+        return f"{next(iter(asked))}, named by --embedder or leadline.toml"
+    replaced = asked.intersection(settings.offline_for)
+    own = f"{listing(sorted(asked - replaced))}, as the evaluators name them" if asked - replaced else ""
+    offline = f"{OFFLINE} (all-MiniLM-L6-v2), since {_not_here(replaced)}" if replaced else ""
+    return "; ".join(filter(None, (own, offline)))
+
+
+def _embedders(evaluator: Evaluator, settings: Settings) -> list[ModelRef]:
+    """Return the embedders that an evaluator asks for, before the offline one takes their place."""
+    ctx = EvalContext(replace(settings, offline_for=()))
+    return [ref for ref in evaluator.models(ctx) if ref.kind == "embedder"]
+
+
+def _not_here(sources: set[str]) -> str:
+    return f"{listing(sorted(sources))} {nouns(len(sources), 'is', 'are')} not on this machine"

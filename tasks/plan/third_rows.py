@@ -20,8 +20,8 @@ from leadline.evaluators.data.row import RowField
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import DATASET_TABLES, literal
-from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import STORED
 from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.further_trials import two_phase_jobs

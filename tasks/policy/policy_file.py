@@ -15,8 +15,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.paths import from_home
 from leadline.evaluators.ground.refusal import refusals_of
 from leadline.evaluators.ground.settings_file import FILE, settings_document
-from leadline.tasks.policy.asked_questions import Proof, Question
-from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Basis, Policy, Role
+from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Basis, Policy, Proof, Question, Role
 
 DEFAULT: Final = "default"
 """The policy of a run that names none."""

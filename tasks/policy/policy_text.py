@@ -11,8 +11,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.ground.text import count, number, percent
-from leadline.tasks.policy.asked_questions import IN_WORDS
-from leadline.tasks.policy.policy import Policy, Role, Rule
+from leadline.tasks.policy.policy import IN_WORDS, Policy, Role, Rule
 
 HEADINGS: Final = {
     Role.MUST: "Must: the gate fails when more answers of a model fail than are tolerated.",

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.ground.files import replacing
-from leadline.tasks.ground.permissions import copy_out
+from leadline.tasks.ground.files import copy_out, replacing
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
 from leadline.tasks.db.run_tables import Problem
 from leadline.tasks.db.statements import sql
-from leadline.tasks.policy.asked_questions import Question
+from leadline.tasks.policy.policy import Question
 from leadline.tasks.publish.views import Facts
 from leadline.tasks.runs.answers import Answer
 from leadline.tasks.runs.run_sentences import coverage_line, gate_reason

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.tasks.policy.asked_questions import IN_WORDS, Question
+from leadline.tasks.policy.policy import IN_WORDS, Question
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive", "not looked at"]
 

@@ -1,4 +1,4 @@
--- The checks of single rows, as a test suite has them; see tasks/runs/row_checks.py.
+-- The checks of single rows, as a test suite has them; see tasks/runs/show.py.
 
 -- statement: rows
 -- One line per row and metric with a threshold that the policy holds for more than information, of the rows that have

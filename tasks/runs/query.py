@@ -1,14 +1,11 @@
-"""SQL over all runs together, for reading only.
-
-What a query may read is known by its words before anything is opened. Then the tables that it needs are copied from the
-small databases of runs, which costs less than to keep them open; large ones are attached for reading; and the datasets'
-Parquet files are shown beside them. The statement of the user can change nothing and reach nothing else: it must be a
-query, and it has no access to files (but those Parquet files), to the network or to settings.
-"""
+"""SQL over all runs together, for reading only, within limits of time and memory."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +25,7 @@ from leadline.tasks.store.store import DROPPED, Run, Store
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
+
 
 RUN_TABLES: Final = (
     "evaluators",
@@ -69,6 +67,7 @@ _CHANGES: Final = re.compile(
     r"|reset|set|truncate|update|use|vacuum)\b",
     re.IGNORECASE,
 )
+MEGABYTE: Final = 2**20
 
 
 @dataclass
@@ -369,3 +368,85 @@ def _text(value: str) -> str:
 def _one_line(error: Exception) -> str:
     """Return DuckDB's message in one line."""
     return " ".join(str(error).split("LINE 1:")[0].split())[:500]
+
+
+@contextmanager
+def memory_limit(megabytes: int) -> Iterator[None]:
+    """Bound the memory that this process may take, where the platform can.
+
+    DuckDB's own limit covers neither the values of a result nor what Python makes of them.
+
+    Args:
+        megabytes: How much more than now.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError, ValueError):  # no Linux, or a lower limit already
+            import resource
+
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            had, most = resource.getrlimit(resource.RLIMIT_AS)
+            wanted = pages * resource.getpagesize() + megabytes * MEGABYTE
+            resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+            stack.callback(resource.setrlimit, resource.RLIMIT_AS, (had, most))
+        yield
+
+
+def megabytes_here() -> int:
+    """Return the memory of this machine in megabytes; 8 GB where it does not say."""
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")) // MEGABYTE
+    except (AttributeError, ValueError, OSError):
+        return 8_000
+
+
+@contextmanager
+def limited(connection: DuckDBPyConnection, *, seconds: float, memory: str) -> Iterator[None]:
+    """End a query when its time is over, and say where it was that or its memory.
+
+    Args:
+        connection: What runs it.
+        seconds: Its time.
+        memory: Its memory, as a person reads it.
+
+    Raises:
+        UsageError: It took longer, or more.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        connection.interrupt()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except MemoryError:
+        raise too_large(memory) from None
+    except (UsageError, KeyboardInterrupt) as error:  # what an interrupted query ends with
+        if over.is_set():
+            raise too_long(seconds) from error
+        if "Out of Memory" in str(error) or "bad allocation" in str(error) or "allocat" in str(error):
+            raise too_large(memory) from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def too_long(seconds: float) -> UsageError:
+    """Return the error of a query that took too long."""
+    return UsageError(
+        f"The query took more than {seconds:g} s.",
+        hint="Ask for less: fewer runs, a WHERE, a LIMIT.",
+        code=ErrorCode.QUERY_FAILED,
+    )
+
+
+def too_large(memory: str) -> UsageError:
+    """Return the error of a query that took too much memory."""
+    return UsageError(
+        f"The query needs more than {memory} of memory.",
+        hint="Ask for less: fewer runs, fewer columns, a WHERE, a LIMIT.",
+        code=ErrorCode.QUERY_FAILED,
+    )

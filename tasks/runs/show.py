@@ -1,19 +1,24 @@
-"""The findings of one run, and all about one of its cases, as plain values."""
+"""A run in plain values: its findings, what each row must or should hold, and all about one of its cases."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import records, show_row_scores
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
+OUTCOMES: Final = ("failed", "unscored", "scored", "passed", "not_applicable")
+"""Outcomes of a row on a metric; ``scored`` is a value without a threshold."""
 
 
 def overview(store: Store, run: Run) -> dict[str, Any]:
@@ -68,3 +73,131 @@ def _decoded(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if isinstance(line.get(name), str):
                 line[name] = json.loads(line[name])
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class RowCheck:
+    """One metric of one answer, held against its threshold.
+
+    Attributes:
+        case: Key of the case.
+        model: Key of the model.
+        question: The case's question, ``None`` where it has none.
+        evaluator: Id of the evaluator.
+        metric: Key of the metric.
+        name: What people call it.
+        role: ``must`` or ``should``.
+        share: Whether the value is 0 or 1.
+        higher_is_better: Direction of the metric.
+        threshold: Value that separates good from bad; it is good itself.
+        status: ``scored`` or ``unscored``.
+        reason: Why it is unscored.
+        value: The value, the mean of the trials; ``None`` where it is unscored.
+        rejudged: Whether it passed in the baseline with the same answer, so that the instrument changed its mind.
+    """
+
+    case: str
+    model: str
+    question: str | None
+    evaluator: str
+    metric: str
+    name: str
+    role: str
+    share: bool
+    higher_is_better: bool
+    threshold: float
+    status: str
+    reason: str | None
+    value: float | None
+    rejudged: bool
+
+    @property
+    def key(self) -> str:
+        """The metric among all: ``evaluator.metric``."""
+        return f"{self.evaluator}.{self.metric}"
+
+    def passes(self, value: float) -> bool:
+        """Return whether a value satisfies the threshold."""
+        return value >= self.threshold if self.higher_is_better else value <= self.threshold
+
+    @property
+    def failed(self) -> bool:
+        """True if it was measured and misses its threshold."""
+        return self.value is not None and not self.passes(self.value)
+
+
+def row_checks(store: Store, run: Run) -> Mapping[tuple[str, str], tuple[RowCheck, ...]]:
+    """Return the checks of each answer of a completed run, by the keys of its case and its model.
+
+    What a row lacks the inputs for is no check of it, nor is a metric without a threshold, of the whole dataset, or
+    one that is information by the run's policy.
+
+    Raises:
+        UsageError: The run has no results, or another version made it.
+    """
+    with open_run(store, run, read_only=True) as connection:
+        show_row_scores(connection)
+        answers = connection.execute(sql("checks/answers")).fetchall()
+        checks = [RowCheck(**line) for line in records(connection, sql("checks/rows"))]
+    found: defaultdict[tuple[str, str], list[RowCheck]] = defaultdict(list)
+    for check in checks:
+        found[check.case, check.model].append(check)
+    return {(case, model): tuple(found[case, model]) for case, model in answers}
+
+
+def list_cases(
+    store: Store,
+    run: Run,
+    *,
+    evaluator: str | None = None,
+    metric: str | None = None,
+    model: str | None = None,
+    outcome: str | None = None,
+    problem: int | None = None,
+    limit: int,
+    offset: int = 0,
+) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of a run's answers with their values, and how many there are in all.
+
+    Args:
+        evaluator: Only this evaluator's metrics.
+        metric: This metric; by default the primary one of each evaluator.
+        model: Only answers of this model, by its key.
+        outcome: Only those with this outcome, one of :data:`OUTCOMES`.
+        problem: Only the rows of the problem of this number.
+        limit: Lines at most.
+        offset: Lines before them.
+
+    Raises:
+        UsageError: The run has no results yet, or another version made it.
+        StoreError: Another process writes the run just now.
+    """
+    asked = {"evaluator": evaluator, "metric": metric, "model": model, "outcome": outcome, "problem": problem}
+    return _page(store, run, sql("case_list/cases"), asked, limit, offset)
+
+
+def list_problems(
+    store: Store, run: Run, *, severity: str | None = None, model: str | None = None, limit: int, offset: int = 0
+) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of a run's problems with the keys of their first cases, and how many there are in all.
+
+    Args:
+        severity: Only those of this severity.
+        model: Only those of this model, by its key.
+        limit: Lines at most.
+        offset: Lines before them.
+
+    Raises:
+        UsageError: The run has no results yet, or another version made it.
+        StoreError: Another process writes the run just now.
+    """
+    return _page(store, run, sql("case_list/problems"), {"severity": severity, "model": model}, limit, offset)
+
+
+def _page(
+    store: Store, run: Run, statement: str, asked: dict[str, Any], limit: int, offset: int
+) -> tuple[list[dict[str, Any]], int]:
+    with open_run(store, run, read_only=True) as connection:
+        lines = records(connection, statement, asked | {"limit": limit, "offset": offset})
+    totals = [line.pop("total") for line in lines]
+    return lines, totals[0] if totals else offset

@@ -25,8 +25,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.data.row import Json
 from leadline.evaluators.ground.secret_values import masked_value
-from leadline.tasks.ground.files import digest, write_json
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import digest, locked, write_json
 from leadline.tasks.ground.processes import is_gone, same_host, this_process
 from leadline.tasks.store.store import Store
 

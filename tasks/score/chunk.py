@@ -1,31 +1,33 @@
-"""Scoring a chunk: one pure, idempotent function from a chunk to segments of scores.
-
-It may run in a thread, in a process pool or on another machine; it may be killed and run again. It reads the
-dataset's Parquet files and the plan, and writes segments. It never opens the run's database.
-"""
+"""Scoring a chunk: one pure, idempotent function from a chunk to segments of scores, and the context it works in."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Final
 
+from cachetools import LRUCache, cached
+
+from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models.runtime import device_in_use, require_device
+from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.plan.jobs import EvaluatorJob, quarantined_judges, read_canary_dataset, read_jobs
+from leadline.tasks.plan.jobs import EvaluatorJob, quarantined_judges, read_canary_dataset, read_jobs, read_limits
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
 from leadline.tasks.score.planned_rows import score_planned
 from leadline.tasks.score.rows import PlannedRows
-from leadline.tasks.score.worker_context import context_for
 from leadline.tasks.store.parquet_files import atomic_parquet
 from leadline.tasks.store.segments import unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
@@ -34,6 +36,11 @@ log = logging.getLogger("leadline.score")
 
 MOST_SPANS: Final = 64
 """Spans that a chunk's result tells of."""
+
+KEPT: Final = 8
+"""Contexts and regex budgets that a long-lived worker keeps; models stay loaded without them."""
+
+_lock = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +159,46 @@ def _quarantined(
             log.warning("%s is quarantined. %s", chunk.name, message)
         reasons |= failed
     return {number: reasons[judge] for number, judge in judges.items() if judge in reasons}
+
+
+def scoring_context(store: Store, settings: Settings, occasion: str = "", limits: Limits | None = None) -> EvalContext:
+    """Return a new context: embeddings are kept in the store, and judge calls put on record in its ledger.
+
+    Args:
+        occasion: Name under which calls are put on record, such as a run's id, and share a budget; without one there is
+            no ledger.
+        limits: That budget.
+    """
+    from leadline.tasks.ledger.location import open_ledger
+    from leadline.tasks.store.vectors.vectors import ParquetVectors
+
+    ledger = open_ledger(store, occasion, limits) if occasion and settings.judges else None
+    return EvalContext(settings, vectors=ParquetVectors(store), ledger=ledger)
+
+
+def kept_context(store: Store, settings: Settings, occasion: str = "", limits: Limits | None = None) -> EvalContext:
+    """Return the process's one context for this, so that all who ask a judge share its client and its limiter."""
+    with _lock:
+        return _kept_context(store, settings, occasion, limits)
+
+
+def context_for(store: Store, run: Run, settings: Settings, lane: Lane) -> EvalContext:
+    """Return the process's context for chunks of a run; only the judge lane's has a ledger, which keeps the budget.
+
+    In the other lanes all runs with the same store and settings share one; each run has a regex budget of its own.
+    """
+    occasion = run.id if lane == "judge" else ""
+    limits = read_limits(run.plan / JOBS) if occasion and settings.judges else None
+    with _lock:
+        kept = _kept_context(store, settings, occasion, limits)
+        return replace(kept, regex_budget=_regex_budget(store, run))
+
+
+@cached(LRUCache(KEPT), key=lambda store, run: (store.root, run.id))
+def _regex_budget(store: Store, run: Run) -> RegexTimeBudget:
+    return RegexTimeBudget()
+
+
+@cached(LRUCache(KEPT), key=lambda store, settings, occasion, limits: (store.root, settings, occasion, limits))
+def _kept_context(store: Store, settings: Settings, occasion: str, limits: Limits | None) -> EvalContext:
+    return scoring_context(store, settings, occasion, limits)

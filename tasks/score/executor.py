@@ -1,9 +1,4 @@
-"""Scoring chunks on this machine: a pool or a thread per lane, and the number of chunks at a time.
-
-The cpu lane is a pool of processes, since rules and n-grams hold the interpreter's lock; little work is done in this
-process, which is sooner ready than a pool. The gpu lane is one thread: one resident model. The judge lane is some
-threads that wait for one event loop, so that the last replies of a chunk come while those of the next are asked for.
-"""
+"""Scoring chunks on this machine: a pool or a thread per lane, and large chunks in parts on all cores."""
 
 from __future__ import annotations
 
@@ -11,10 +6,13 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import pairwise
 from queue import SimpleQueue
 from threading import Lock
 from types import TracebackType
@@ -22,9 +20,9 @@ from typing import Final, Protocol, TypeVar
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.judge_client.event_loop import cancel_all
-from leadline.tasks.ground.parent_watch import end_with_parent
+from leadline.tasks.ground.processes import end_with_parent
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.score.chunk import ChunkResult, score_chunk
+from leadline.tasks.score.chunk import MOST_SPANS, ChunkResult, score_chunk
 
 POOL_WORTH: Final = 4_000
 """Row scores of rules below which a process pool costs more (a second or two) than it saves."""
@@ -33,6 +31,8 @@ JUDGED_AT_ONCE: Final = 4
 """Chunks of the judge lane in work; the limiter, not this, bounds the calls in flight."""
 
 _PRELOAD: Final = ["leadline.tasks.score.chunk", "duckdb", "pyarrow.parquet", "leadline.evaluators.core.registry"]
+PARTS: Final = 16
+"""Parts of a chunk, however many cores there are: scoring it again elsewhere must write the same files."""
 
 
 def default_processes() -> int:
@@ -172,3 +172,57 @@ def drive(
         in_work -= 1
         finished(chunk, future)
         in_work += start(chunk.lane)
+
+
+def score_on_all_cores(chunk: Chunk) -> ChunkResult:
+    """Score a chunk that was cut for a worker; doing it again writes the same.
+
+    Raises:
+        JudgeDown: As :func:`leadline.tasks.score.chunk.score_chunk` raises it.
+        BrokenProcessPool: A process died.
+    """
+    if chunk.lane != "cpu" or chunk.scores < POOL_WORTH:
+        return score_chunk(chunk)
+    parts, processes = subchunks(chunk), default_processes()
+    results: list[ChunkResult] = []
+
+    def finished(part: Chunk, future: Future[ChunkResult]) -> None:
+        results.append(future.result())
+
+    with LocalLanes(processes, parts) as lanes, ThreadPoolExecutor(processes) as threads:
+        drive(parts, lanes.widths, lambda part: threads.submit(lanes.score, part), finished)
+    return _combined(chunk, results)
+
+
+def subchunks(chunk: Chunk) -> tuple[Chunk, ...]:
+    """Return parts of a chunk, each with about as many rows, whose numbers no other chunk of the run has.
+
+    A lane has fewer than 1,000 chunks, so the parts' numbers begin above.
+    """
+    width = chunk.last - chunk.first + 1
+    bounds = [chunk.first + width * part // PARTS for part in range(PARTS + 1)]
+    return tuple(
+        replace(
+            chunk,
+            number=(chunk.number + 1) * 1_000 + part,
+            first=first,
+            last=after - 1,
+            rows=-(-chunk.rows // PARTS),
+            scores=-(-chunk.scores // PARTS),
+        )
+        for part, (first, after) in enumerate(pairwise(bounds))
+        if first < after
+    )
+
+
+def _combined(chunk: Chunk, results: Sequence[ChunkResult]) -> ChunkResult:
+    seconds: Counter[str] = Counter()
+    for result in results:
+        seconds.update(result.seconds)
+    return ChunkResult(
+        chunk.name,
+        scored=sum(result.scored for result in results),
+        unscored=sum(result.unscored for result in results),
+        seconds={name: round(value, 3) for name, value in seconds.items()},
+        spans=tuple(each for result in results for each in result.spans)[:MOST_SPANS],
+    )

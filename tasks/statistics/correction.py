@@ -1,27 +1,9 @@
-"""Means as people would have judged them: estimates from few labels and all of a judge's scores.
-
-What is estimated is the mean of *all such rows*, of which a run's are a random part, as for every other interval of a
-run; so the run's rows being few counts too, however many of them have labels.
-
-A judge errs, and more rows do not help: the interval of its mean shrinks around the wrong place. Labels of some rows,
-drawn at random, say how it errs.
-
-* Pass or fail: :func:`post_stratified`. The rows that the judge passes and those that it fails are two strata; labels
-  give the share of good answers in each (Tenenbein, "A double sampling scheme for estimating from binomial data with
-  misclassifications", JASA 65, 1970). It keeps its level where failures are rare, which normal intervals do not.
-* Numbers: :func:`prediction_powered`, PPI++ (Angelopoulos, Duchi and Zrnic, "PPI++: efficient prediction-powered
-  inference", arXiv 2311.01453, 2023) with one λ, Student's t and clusters.
-* Strata of a sample that was drawn unevenly: :func:`stratified` (Fisch et al., "Stratified prediction-powered
-  inference", arXiv 2406.04291, 2024); single rows drawn with known chances: :func:`actively_sampled` (Zrnic and Candès,
-  "Active statistical inference", arXiv 2403.03208, 2024).
-* Labels of another dataset or model: :func:`rogan_gladen`, which assumes that the judge errs alike there (Rogan and
-  Gladen 1978; interval of Lang and Reiczigel, Preventive Veterinary Medicine 113, 2014).
-"""
+"""Means as people would have judged them, from few labels and all scores; and how many labels would decide."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -35,12 +17,19 @@ if TYPE_CHECKING:
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
 
+
 Correction: TypeAlias = Literal["post-stratified", "ppi++", "stratified ppi++", "active", "rogan-gladen"]
 
 LEAST_YOUDEN: Final = 0.1
 """Sensitivity + specificity - 1 that a judge must exceed before borrowed labels can correct it."""
 LEAST_OF_STRATUM: Final = 10
 """Labels from which a stratum has a λ of its own."""
+
+SECONDS_A_LABEL: Final = 6
+"""Time that a person takes for one label, roughly."""
+
+MOST_TIMES: Final = 20
+"""Times the labels that there are, beyond which no number is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +310,55 @@ def _student(degrees: float) -> float:
     from scipy.special import stdtrit
 
     return Z if math.isinf(degrees) else float(stdtrit(degrees, 0.975))
+
+
+def more_until(labels: int, is_decided: Callable[[float], bool]) -> int | None:
+    """Return about how many labels more decide a question if they go on saying what these say.
+
+    Args:
+        labels: Labels that there are.
+        is_decided: Says whether so many times the present labels would decide it.
+
+    Returns:
+        The number, rounded up to tens, or ``None`` where it is more than :data:`MOST_TIMES` what there is.
+    """
+    times = 1.1
+    while not is_decided(times):
+        times *= 1.1
+        if times > MOST_TIMES:
+            return None
+    return 10 * math.ceil(labels * (times - 1) / 10)
+
+
+def more_for_value(labels: int, value: float, end: float, wanted: float) -> int | None:
+    """Return about how many labels more would take an interval's end off what is wanted.
+
+    Args:
+        labels: Labels that there are.
+        value: The corrected value.
+        end: The end of its interval on the side of what is wanted.
+        wanted: What is wanted, between these two.
+    """
+    far, reach = abs(value - wanted), abs(end - value)
+    return more_until(labels, lambda times: far >= reach / math.sqrt(times))
+
+
+def in_words(more: int | None) -> str:
+    """Return ``about 80 labels more, some 10 minutes``.
+
+    Args:
+        more: How many; ``None`` if they would be too many.
+    """
+    if more is None:
+        return "many times as many labels"
+    return f"about {more:,} labels more, {time_of_person(more)}"
+
+
+def time_of_person(labels: int) -> str:
+    """Return ``some 10 minutes of a person``.
+
+    Args:
+        labels: How many labels are to be given.
+    """
+    minutes = max(5, 5 * round(labels * SECONDS_A_LABEL / 300))
+    return f"some {f'{minutes} minutes' if minutes < 90 else f'{round(minutes / 60)} hours'} of a person"

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError, UsageError
-from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.ground.secret_values import without_secrets
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode

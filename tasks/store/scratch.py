@@ -10,8 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.ground.locks import is_held, locked
-from leadline.tasks.ground.tmpfiles import host_tag
+from leadline.tasks.ground.files import host_tag, is_held, locked
 
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Store

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.diagnosis.diagnosis import State
-from leadline.cli.diagnosis.store_condition import examine_store
+from leadline.cli.diagnosis.settings_file import examine_store
 from leadline.deployments.postgres import initialise
 from leadline.deployments.service import FOLDER, WORKERS, Service, default_workers, free_port, main, running
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import locked
 from leadline.tasks.store.store_format import FORMAT, format_of
 from tests.support.processes.service import eventually
 

@@ -27,18 +27,18 @@ import yaml
 from leadline.cli.command_tree import GROUPS
 from leadline.cli.main import cli
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
+from leadline.evaluators.judge_client.budget import team_budgets
 from leadline.evaluators.judge_client.choice import find_evaluator_files, find_judges
-from leadline.evaluators.judge_client.team_budgets import team_budgets
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.prefect.outside_requests import allowed
 from leadline.flows.prefect.resolve import chosen_server
 from leadline.flows.shared.projects import projects
-from leadline.plugins.ci.prepare import read_request
+from leadline.plugins.ci.config import read_request
 from leadline.plugins.ops.maintenance.retention import load_retention
 from leadline.plugins.ops.notify.recipients import read_tables
 from leadline.plugins.webhooks.webhook_payloads import read_choice
-from leadline.pytest_plugin.session_settings import session_settings
+from leadline.pytest_plugin.sessions import session_settings
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.judges.labels.criterion import guides

@@ -14,7 +14,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from leadline.flows.prefect.database import FIRST_LINE
+from leadline.flows.prefect.serving import FIRST_LINE
 
 
 def statements(file: Path) -> list[str]:

@@ -4,19 +4,62 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from string import ascii_lowercase
 from typing import Final
-
-from leadline.evaluators.privacy.rules.rotation import lean, may_be_rotated, rotated
 
 MAX_NESTING: Final = 3
 """Most encodings inside each other that are undone."""
 
 MAX_DECODED: Final = 2_000_000
 """Characters of decoded text per answer after which decoding stops."""
+
+_NAMES: Final = re.compile(
+    r"(?P<base16>base[_ -]?16(?:[_ -]?spaces)?|hex(?:adecimal)?)|(?P<base64>base[_ -]?64)|(?P<rot13>rot[_ -]?13)",
+    re.IGNORECASE,
+)
+_MARK: Final = re.compile(r"encoding[_ -]?(?:perturbator|type)", re.IGNORECASE)
+_DECODED_ANSWER: Final = re.compile(r"answer_type:[^,\]]*decoded", re.IGNORECASE)
+_BYTE: Final = r"(?:0x|\\x)?[0-9A-Fa-f]{2}(?![A-Za-z0-9])"
+_BETWEEN: Final = r"(?:[,:;-]?[ \t\r\n]{1,2}|[,:;-]|(?=\\x))"
+_SHORTEST: Final = 8
+"""Characters of Base64's alphabet in a row, below which they are taken for a word."""
+
+_ALPHABET: Final = "[A-Za-z0-9+/_-]"
+_SHORT_LINES: Final = rf"(?>{_ALPHABET}{{{_SHORTEST},39}}\r?\n)+{_ALPHABET}{{1,39}}={{0,2}}(?!{_ALPHABET}| \w)"
+_CANDIDATE: Final = re.compile(
+    rf"(?<![A-Za-z0-9])(?P<bytes>{_BYTE}(?:{_BETWEEN}{_BYTE}){{2,}}+)"
+    r"|(?<![A-Za-z0-9+/_=-])"
+    rf"(?:(?:{_ALPHABET}{{40,76}}\r?\n)++{_ALPHABET}{{1,76}}={{0,2}}|(?P<lines>{_SHORT_LINES})|{_ALPHABET}{{{_SHORTEST},}}+={{0,2}})"
+)
+"""Bytes as pairs of hexadecimal digits, or a run of Base64's alphabet, which includes that of Base16; lines of 40 to 76
+characters belong together, and shorter ones may (``lines``)."""
+
+_LINE: Final = re.compile(rf"{_ALPHABET}+={{0,2}}")
+_ADDRESS: Final = re.compile(r"[.:/@]")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+_A_TO_M: Final = (8.167, 1.492, 2.782, 4.253, 12.702, 2.228, 2.015, 6.094, 6.966, 0.153, 0.772, 4.025, 2.406)
+_N_TO_Z: Final = (6.749, 7.507, 1.929, 0.095, 5.987, 6.327, 9.056, 2.758, 0.978, 2.360, 0.150, 1.974, 0.074)
+"""Per cent of the letters of English text: R. E. Lewand, Cryptological Mathematics (2000)."""
+
+_WEIGHTS: Final = {
+    form: sign * math.log(early / late)
+    for place, (early, late) in enumerate(zip(_A_TO_M, _N_TO_Z, strict=True))
+    for letter, sign in ((ascii_lowercase[place], 1), (ascii_lowercase[place + 13], -1))
+    for form in (letter, letter.upper())
+}
+SURE: Final = 10.0
+"""Evidence that counts as clear, as a natural logarithm: 1 to 22,000. English has it in some 13 letters."""
+
+CODE: Final = 8
+"""Least characters of codes, whose letters are no evidence, for which a text is rotated in any case."""
+
+_WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
 
 class Encoding(StrEnum):
@@ -71,14 +114,6 @@ class EncodedPart:
         return "\n".join([self.text, *(part.decoded for part in self.inner if part.decoded is not None)])
 
 
-_NAMES: Final = re.compile(
-    r"(?P<base16>base[_ -]?16(?:[_ -]?spaces)?|hex(?:adecimal)?)|(?P<base64>base[_ -]?64)|(?P<rot13>rot[_ -]?13)",
-    re.IGNORECASE,
-)
-_MARK: Final = re.compile(r"encoding[_ -]?(?:perturbator|type)", re.IGNORECASE)
-_DECODED_ANSWER: Final = re.compile(r"answer_type:[^,\]]*decoded", re.IGNORECASE)
-
-
 def perturbation(categories: Iterable[str]) -> Perturbation | None:
     """Return what the categories say about an encoding of the case, ``None`` when they name none.
 
@@ -97,26 +132,6 @@ def perturbation(categories: Iterable[str]) -> Perturbation | None:
         return None
     named = frozenset(Encoding(str(name.lastgroup)) for mark in marks for name in _NAMES.finditer(mark))
     return Perturbation(named, not any(_DECODED_ANSWER.search(mark) for mark in marks))
-
-
-_BYTE: Final = r"(?:0x|\\x)?[0-9A-Fa-f]{2}(?![A-Za-z0-9])"
-_BETWEEN: Final = r"(?:[,:;-]?[ \t\r\n]{1,2}|[,:;-]|(?=\\x))"
-_SHORTEST: Final = 8
-"""Characters of Base64's alphabet in a row, below which they are taken for a word."""
-
-_ALPHABET: Final = "[A-Za-z0-9+/_-]"
-_SHORT_LINES: Final = rf"(?>{_ALPHABET}{{{_SHORTEST},39}}\r?\n)+{_ALPHABET}{{1,39}}={{0,2}}(?!{_ALPHABET}| \w)"
-_CANDIDATE: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?P<bytes>{_BYTE}(?:{_BETWEEN}{_BYTE}){{2,}}+)"
-    r"|(?<![A-Za-z0-9+/_=-])"
-    rf"(?:(?:{_ALPHABET}{{40,76}}\r?\n)++{_ALPHABET}{{1,76}}={{0,2}}|(?P<lines>{_SHORT_LINES})|{_ALPHABET}{{{_SHORTEST},}}+={{0,2}})"
-)
-"""Bytes as pairs of hexadecimal digits, or a run of Base64's alphabet, which includes that of Base16; lines of 40 to 76
-characters belong together, and shorter ones may (``lines``)."""
-
-_LINE: Final = re.compile(rf"{_ALPHABET}+={{0,2}}")
-
-_ADDRESS: Final = re.compile(r"[.:/@]")
 
 
 def find_encoded(text: str, encodings: Iterable[Encoding] = ()) -> list[EncodedPart]:
@@ -225,9 +240,6 @@ def _base64(candidate: str) -> bytes:
         return b""
 
 
-_URL_SAFE: Final = str.maketrans("-_", "+/")
-
-
 def _readable(raw: bytes) -> str | None:
     text = raw.decode("utf-8", "replace")
     broken = sum(char == "\ufffd" or not (char.isprintable() or char in "\n\r\t") for char in text)
@@ -243,3 +255,38 @@ def _deliberate(text: str, start: int, end: int, encoding: Encoding) -> bool:
         return False
     kinds = (str.isdigit, str.islower, str.isupper)
     return len(found) >= 24 and all(any(map(kind, found)) for kind in kinds)
+
+
+def rotated(text: str) -> str:
+    """Return a text with each ASCII letter replaced by the one 13 places on; doing it again undoes it."""
+    return codecs.encode(text, "rot13")
+
+
+def lean(text: str) -> float:
+    """Return the evidence that a text is not rotated: above 0, or below 0 if it looks rotated."""
+    return sum(_WEIGHTS.get(char, 0.0) for char in text)
+
+
+def may_be_rotated(text: str) -> bool:
+    """Return whether a text has letters, and some of them may be rotated.
+
+    That is so if it is short, has a stretch of words that is clearly rotated, or has codes in it.
+    """
+    total = stretch = 0.0
+    codes = 0
+    words = [word for word in _WORD.findall(text) if not word.isdigit()]
+    for word in words:
+        if not _is_word(word):
+            codes += len(word)
+            continue
+        evidence = lean(word)
+        total += evidence
+        stretch = max(0.0, stretch - evidence)  # the strongest evidence of a rotation that ends here
+        if stretch >= SURE:
+            return True
+    return bool(words) and (total < SURE or codes >= CODE)
+
+
+def _is_word(token: str) -> bool:
+    """Return whether a token is no code: letters only, with capitals where words have them."""
+    return token.isalpha() and (token.islower() or token.isupper() or token[1:].islower())

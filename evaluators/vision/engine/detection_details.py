@@ -20,11 +20,12 @@ from leadline.evaluators.data.details import (
     LabelValues,
     Series,
 )
-from leadline.evaluators.vision.engine.confusion import as_count, confusion
 from leadline.evaluators.vision.engine.detection_errors import (
     CONFIDENCES,
     CountedErrors,
     Errors,
+    as_count,
+    confusion,
     count,
     errors_of,
     f1,

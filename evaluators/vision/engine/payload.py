@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.data.label_map import LabelName
+from leadline.evaluators.data.annotations import LabelName
 from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import Annotations
-from leadline.evaluators.data.label_map import LabelName
+from leadline.evaluators.data.annotations import Annotations, LabelName
 from leadline.evaluators.vision.engine import mask_runs, planar
 from leadline.evaluators.vision.engine.objects import convert
 

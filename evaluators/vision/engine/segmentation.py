@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.data.label_map import LabelName
+from leadline.evaluators.data.annotations import LabelName
 from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.regions import Overlap
 

@@ -10,8 +10,7 @@ import click
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.command.output import clean, print_json, print_table
-from leadline.flows.command.prose import plain_text
+from leadline.flows.command.output import clean, plain_text, print_json, print_table
 from leadline.flows.command.session import session_options
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def check(files: Sequence[str]) -> int:
     Metadata, metrics, absurd texts, values in range, the same score twice: prints one line a check. A check that fails
     leaves with exit code 1.
     """
-    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.evaluators.core.function_metric import load_evaluator_file
     from leadline.testing import check_evaluator
 
     failed = 0
@@ -134,7 +133,7 @@ def suites(as_json: bool) -> None:
 
 
 def _load(files: Sequence[str]) -> None:
-    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.evaluators.core.function_metric import load_evaluator_file
     from leadline.flows.shared.judge_access import evaluator_files_of
 
     for file in evaluator_files_of(files, None):

@@ -43,8 +43,7 @@ def _lines(session: Session, month: str, config: str | None) -> list[dict[str, A
 
     from leadline.evaluators.ground.error_codes import ErrorCode
     from leadline.evaluators.ground.errors import UsageError
-    from leadline.evaluators.judge_client.budget import renewal
-    from leadline.evaluators.judge_client.team_budgets import team_budgets
+    from leadline.evaluators.judge_client.budget import renewal, team_budgets
     from leadline.tasks.ledger.location import read_ledger
 
     try:

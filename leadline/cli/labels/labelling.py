@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from leadline.tasks.judges.labels.judged_rows import JudgedRows
     from leadline.tasks.judges.labels.label_report import LabelledModel
     from leadline.tasks.judges.labels.label_sets import LabelSet
+    from leadline.tasks.judges.labels.labelled_rows import Tie
     from leadline.tasks.judges.labels.run_corrections import LabelledMetric
-    from leadline.tasks.judges.labels.ties import Tie
     from leadline.tasks.load.label import Label
     from leadline.tasks.statistics.correction import Corrected
     from leadline.tasks.store.store import Run, Store
@@ -94,9 +94,9 @@ def labels_sample(
     from leadline.tasks.judges.labels.criterion import criterion_of
     from leadline.tasks.judges.labels.drawing import draw
     from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.known_labels import question_rows
     from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
     from leadline.tasks.judges.labels.labelling_tasks import tasks_of, tasks_of_ties, why_more, written
-    from leadline.tasks.judges.labels.question_labels import question_rows
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
@@ -143,7 +143,7 @@ def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
     """Return the rows of a run on which people are tied, whatever the set, and print them."""
     from leadline.tasks.judges.labels.dataset_labels import dataset_labels
     from leadline.tasks.judges.labels.known_labels import labels_of_question
-    from leadline.tasks.judges.labels.ties import ties
+    from leadline.tasks.judges.labels.labelled_rows import ties
 
     found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
     if found:
@@ -311,7 +311,7 @@ def _plain(value: Any) -> Any:
 
 def _print_report(found: LabelledMetric, run: str) -> None:
     from leadline.tasks.judges.labels.correction_lines import STATES
-    from leadline.tasks.statistics.more_labels import in_words
+    from leadline.tasks.statistics.correction import in_words
 
     report = found.report
     click.echo(f"{report.question}")

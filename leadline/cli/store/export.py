@@ -177,7 +177,7 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
 
 def _copy_all(run: Run, output: Path | None) -> Path:
     """Copy the folder of results to a new folder."""
-    from leadline.tasks.ground.permissions import copy_out
+    from leadline.tasks.ground.files import copy_out
     from leadline.tasks.publish.exports.export_run import empty_folder
 
     if not run.results.is_dir():

@@ -75,8 +75,7 @@ def sql(
     problems, insights.
     `DESCRIBE scores` shows a view's columns.
     """
-    from leadline.tasks.runs.query import archive
-    from leadline.tasks.runs.query_limits import limited, megabytes_here, memory_limit
+    from leadline.tasks.runs.query import archive, limited, megabytes_here, memory_limit
 
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.plugins.ci.base_run import branch_tag, find_base, mark_run
-from leadline.plugins.ci.checkout import Checkout
+from leadline.plugins.ci.checkout import Checkout, branch_tag, find_base, mark_run
 from leadline.tasks.runs.tags import all_tags, set_tag
 from leadline.tasks.store.store import Run, Store
 

@@ -8,12 +8,19 @@ from dataclasses import replace
 import pytest
 
 from leadline.plugins.ci import change_summary
-from leadline.plugins.ci.change_facts import BrokenMetric, ChangedAnswer, FixedRows, StandingProblem, Untold
+from leadline.plugins.ci.change_facts import (
+    BrokenMetric,
+    ChangedAnswer,
+    CheckOutcome,
+    FixedRows,
+    StandingProblem,
+    Untold,
+    Verdict,
+)
 from leadline.plugins.ci.change_summary import LARGEST, headline, summarise, worst
-from leadline.plugins.ci.check_outcome import CheckOutcome, Verdict
 from leadline.plugins.ci.tests.test_check_outcome import facts, result
 from leadline.tasks.analyse.changes import MetricChange
-from leadline.tasks.policy.asked_questions import Question
+from leadline.tasks.policy.policy import Question
 from leadline.tasks.publish.spending import Spending
 from leadline.tasks.runs.answers import Answer
 

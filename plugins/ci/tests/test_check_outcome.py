@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.plugins.ci.change_facts import ChangeFacts
-from leadline.plugins.ci.check_outcome import decide, exit_code
+from leadline.plugins.ci.change_facts import ChangeFacts, decide, exit_code
 from leadline.plugins.ci.config import CheckConfig
 from leadline.tasks.ground.timeline import RunTime
 

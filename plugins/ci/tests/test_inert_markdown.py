@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from leadline.plugins.ci.inert_markdown import block, code, sentence
+from leadline.plugins.ci.change_summary import block, code, sentence
 
 HOSTILE = (
     "@harbour/all please look",

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.dispatch.failures import NoWorkers, Stopped
+from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.steps import EvaluationSteps

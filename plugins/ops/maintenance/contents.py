@@ -12,8 +12,7 @@ from typing import Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.ground.locks import locked
-from leadline.tasks.ground.tmpfiles import remove
+from leadline.tasks.ground.files import locked, remove
 from leadline.tasks.store.object_storage import Listed
 from leadline.tasks.store.store import Store
 

@@ -28,8 +28,7 @@ from leadline.evaluators.ground.errors import LeadlineError
 from leadline.plugins.ops.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.plugins.ops.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop
 from leadline.tasks.compare.report import FOLDER as COMPARISONS
-from leadline.tasks.ground.files import digest
-from leadline.tasks.ground.tmpfiles import remove, stale_files, temporary_beside
+from leadline.tasks.ground.files import digest, remove, stale_files, temporary_beside
 from leadline.tasks.runs.signs_of_life import record_lost
 from leadline.tasks.runs.versions import runs_in_use
 from leadline.tasks.store.remote import Remote

@@ -44,7 +44,7 @@ def migrate(session: Session, /) -> int:
 
     Scores, keys and results stay as they are. Killed, it goes on when it is called again.
     """
-    from leadline.plugins.ops.maintenance.migration import migrate as migrated
+    from leadline.plugins.ops.maintenance.integrity import migrate as migrated
 
     opened = session.open_store()
     done = damaged = 0

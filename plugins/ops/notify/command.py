@@ -34,7 +34,7 @@ def test(names: tuple[str, ...], as_json: bool) -> None:
     """Send a message to all recipients, or to those named."""
     from leadline.flows.prefect.report_links import ui_address
     from leadline.plugins.ops.notify.notice import Kind, Notice
-    from leadline.plugins.ops.notify.sending import send, service_of
+    from leadline.plugins.ops.notify.recipients import send, service_of
 
     chosen = [one for one in _recipients() if not names or one.name in names]
     unknown = sorted(set(names) - {one.name for one in chosen})
@@ -78,9 +78,9 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
     from leadline.flows.prefect.prefect_settings import configured_api
     from leadline.flows.prefect.resolve import lasting_api
     from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.ops.notify.sending import service_of
+    from leadline.plugins.ops.notify.recipients import service_of
     from leadline.plugins.ops.notify.watching import Watcher, prefect_ui
-    from leadline.tasks.ground.locks import locked
+    from leadline.tasks.ground.files import locked
     from leadline.tasks.ground.user_folder import state_folder
 
     recipients = _recipients()

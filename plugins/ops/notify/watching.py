@@ -23,8 +23,7 @@ from leadline.flows.prefect.server_outage import not_waiting
 from leadline.plugins.ops.notify.happenings import happened, lost
 from leadline.plugins.ops.notify.notice import Notice
 from leadline.plugins.ops.notify.outbox import Outbox, Send
-from leadline.plugins.ops.notify.recipients import Recipient
-from leadline.plugins.ops.notify.sending import send
+from leadline.plugins.ops.notify.recipients import Recipient, send
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.runs.run_index import RunIndex
 from leadline.tasks.store.store import Store

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.judge_client.team_budgets import team_budgets
+from leadline.evaluators.judge_client.budget import team_budgets
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, MetricFamily, MetricKind
-from leadline.plugins.ops.telemetry.judge_figures import judge_figures
-from leadline.plugins.ops.telemetry.ledger_figures import ledger_figures
+from leadline.plugins.ops.telemetry.ledger_figures import judge_figures, ledger_figures
 from leadline.plugins.ops.telemetry.store_figures import StoreFigures
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.store.store import Store
@@ -92,7 +91,7 @@ class MetricsExporter:
         return figures
 
     def _read_api(self) -> Figures:
-        from leadline.plugins.ops.telemetry.api_figures import api_figures
+        from leadline.plugins.ops.telemetry.ledger_figures import api_figures
 
         return api_figures(self._api or "")
 

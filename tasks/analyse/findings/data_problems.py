@@ -10,9 +10,8 @@ from leadline.evaluators.ground.text import count, listing, nouns, number, quote
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.instrument_problems import by_coverage
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import digests_of, records
 
 
 class Missing(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from leadline.evaluators.ground.text import count, number, quoted
-from leadline.tasks.analyse.findings import case_insights, comparisons, model_choice, preferred_model
+from leadline.tasks.analyse.findings import case_insights, comparisons, model_choice
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
@@ -95,7 +95,7 @@ SOURCES: Final[Mapping[ProblemStyle, tuple[_Source, ...]]] = {
     "grouped": (
         model_choice.recommendation,
         model_choice.trade_offs,
-        preferred_model.preferred_model,
+        comparisons.preferred_model,
         case_insights.surprising_slices,
         case_insights.same_questions,
         case_insights.cases_failed_by_all,

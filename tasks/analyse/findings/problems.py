@@ -13,7 +13,6 @@ from leadline.evaluators.data.row import Severity
 from leadline.tasks.analyse.answer_shares import measure_shares
 from leadline.tasks.analyse.findings import (
     answer_problems,
-    corrected_problems,
     data_problems,
     failure_clusters,
     flip_noise,
@@ -21,8 +20,6 @@ from leadline.tasks.analyse.findings import (
     instrument_problems,
     judge_problems,
     model_problems,
-    position_problems,
-    regression_problems,
     rule_problems,
     slice_problems,
 )
@@ -46,7 +43,7 @@ _OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
     instrument_problems.unreachable_problems,
     flip_noise.cached_problems,
     instrument_problems.flag_problems,
-    position_problems.position_problems,
+    judge_problems.position_problems,
     data_problems.missing_input_problems,
     data_problems.inapplicable_problems,
     data_problems.host_problems,
@@ -55,7 +52,7 @@ _OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
 CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
     "seed": (
         model_problems.threshold_problems,
-        corrected_problems.corrected_value_problems,
+        rule_problems.corrected_value_problems,
         model_problems.flip_problems,
         model_problems.retrieval_problems,
         *_OF_THE_INSTRUMENT,
@@ -65,8 +62,8 @@ CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
         answer_problems.bad_answer_problems,
         rule_problems.failing_rows_problems,
         rule_problems.missed_threshold_problems,
-        corrected_problems.corrected_value_problems,
-        regression_problems.regression_problems,
+        rule_problems.corrected_value_problems,
+        answer_problems.regression_problems,
         flip_problems.perturbation_problems,
         slice_problems.slice_problems,
         slice_problems.demanded_slice_problems,

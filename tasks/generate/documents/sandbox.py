@@ -23,9 +23,8 @@ import orjson
 
 from leadline.tasks.generate.documents.document import Document, DocumentDraft, Mark, Unreadable
 from leadline.tasks.generate.documents.document_files import DocumentKind, File
-from leadline.tasks.generate.documents.html_text import read_page
-from leadline.tasks.generate.documents.pdf import read_pages
-from leadline.tasks.ground.parent_watch import end_with_input
+from leadline.tasks.generate.documents.html_text import read_page, read_pages
+from leadline.tasks.ground.processes import end_with_input
 
 SILENCE_S: Final = 60.0
 """Longest time for a page of PDF, or for all of an HTML file."""

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.judges.drift.asking import ask_probes, configs_of
 from leadline.tasks.judges.drift.enrolment import (

@@ -20,8 +20,7 @@ from typing import Any, Final
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import StoreError
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.store.store import Store

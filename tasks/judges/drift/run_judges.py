@@ -10,8 +10,7 @@ from typing import Any, Final
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.judge_config import JudgeConfig, members_of
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.judges.drift.drift_check import check_judge

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.judge_config import members_of
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql

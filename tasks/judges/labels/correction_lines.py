@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.ground.text import count
 from leadline.tasks.db.columns import read_lines
 from leadline.tasks.db.run_tables import CertificateState, Certification, Correction
-from leadline.tasks.statistics.more_labels import in_words
+from leadline.tasks.statistics.correction import in_words
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -13,7 +13,7 @@ from leadline.tasks.db.tables import records
 from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
 from leadline.tasks.load.label import Label
 from leadline.tasks.load.staging import LABELS_FILE
-from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
+from leadline.tasks.policy.policy import DECIDED_BY_ROWS
 from leadline.tasks.store.store import DROPPED, SCHEMA, Run, Store
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge.dawid_skene import fit
 from leadline.evaluators.judge.jury import choose_side
-from leadline.evaluators.settings.jury_config import JuryConfig, MemberWeight, MetricWeights
+from leadline.evaluators.settings.judge_config import JuryConfig, MemberWeight, MetricWeights
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.judges.labels.judging import JudgedLabels
 from leadline.tasks.judges.labels.labelled_rows import LabelledRows

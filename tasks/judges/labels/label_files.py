@@ -1,4 +1,4 @@
-"""Files of labels: our own page's, CSV, JSON Lines, and the exports of Label Studio and Argilla."""
+"""Files of labels: our own page's, CSV, JSON Lines, exports of Label Studio and Argilla."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import all_evaluators, find
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.load.label import Label, read_label
@@ -34,6 +39,11 @@ _COLUMNS: Final = (
     "at",
     "saw_judge",
 )
+_ANSWERS: Final = ("choices", "rating", "number", "taxonomy")
+"""What a person gives in Label Studio, by the name of its field."""
+
+_NAMED: Final = 10
+"""Names that are said; the others are counted."""
 
 
 def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "", question: str = "") -> list[Label]:
@@ -226,10 +236,6 @@ def _of_label_studio(task: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         }
 
 
-_ANSWERS: Final = ("choices", "rating", "number", "taxonomy")
-"""What a person gives in Label Studio, by the name of its field."""
-
-
 def _of_argilla(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the labels of a record: each response to its first question that is no text."""
     about = _row_of(record.get("metadata")) or _row_of(record.get("fields"))
@@ -250,3 +256,36 @@ def _row_of(data: object) -> dict[str, Any]:
     if "question_id" in found:
         found["question"] = found.pop("question_id")
     return found
+
+
+def unknown_names(names: Iterable[str], chosen: Iterable[Evaluator]) -> list[str]:
+    """Return a sentence for each name of a label that no metric of rows has, with the nearest one that there is.
+
+    Args:
+        names: The names: ``EVALUATOR`` or ``EVALUATOR.METRIC``.
+        chosen: The evaluators of the run; labels of others are fine too, as long as there is such an evaluator.
+    """
+    own = {evaluator.spec.id: evaluator.metrics for evaluator in chosen}
+    unknown = [(name, metrics) for name in names if (metrics := _near(name, own)) is not None]
+    more = len(unknown) - _NAMED
+    found = [_sentence(name, metrics or [*own, *all_evaluators()]) for name, metrics in unknown[:_NAMED]]
+    return found + ([f"{count(more, 'further name')} of labels are no evaluator's"] if more > 0 else [])
+
+
+def _near(name: str, own: Mapping[str, Sequence[Metric]]) -> list[str] | None:
+    """Return the metrics of the evaluator that a name begins with, none for no evaluator; ``None`` for a right name."""
+    for id_, metric in ((name, ""), name.rpartition(".")[::2]):
+        kind = None if id_ in own else find(id_.partition("#")[0])
+        metrics = own.get(id_) or (kind.spec.metrics if kind else None)
+        if metrics is None:
+            continue
+        if not metric or any(metric == each.key for each in metrics):
+            return None
+        return [f"{id_}.{each.key}" for each in metrics]
+    return []
+
+
+def _sentence(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    hint = f"the nearest is {near[0]}" if near else "leadline evaluators list lists them"
+    return f"labels of {name!r} are left out, which is no evaluator or metric; {hint}"

@@ -13,7 +13,7 @@ import numpy as np
 from leadline.tasks.db.run_tables import CertificateState
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.labels.drawing import strata_of
-from leadline.tasks.judges.labels.row_chances import holding_all, row_chances
+from leadline.tasks.judges.labels.label_sets import holding_all, row_chances
 from leadline.tasks.load.label import ADJUDICATED, TIE, Label, consensus
 from leadline.tasks.statistics.agreement import (
     Agreement,
@@ -29,12 +29,12 @@ from leadline.tasks.statistics.correction import (
     PassFailLabels,
     Stratum,
     actively_sampled,
+    more_until,
     post_stratified,
     prediction_powered,
     stratified,
 )
 from leadline.tasks.statistics.intervals import Z, difference, effective_number, wilson
-from leadline.tasks.statistics.more_labels import more_until
 from leadline.tasks.statistics.threshold_advice import ThresholdAdvice, advise_threshold
 
 if TYPE_CHECKING:

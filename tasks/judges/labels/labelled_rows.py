@@ -1,8 +1,4 @@
-"""Rows that people labelled, found again in the store's datasets by what the person saw.
-
-Labels name no run and no row: they belong to texts. So every judge can be asked about the rows that were labelled, as
-long as a dataset with these texts is in the store.
-"""
+"""Rows that people labelled, found again in the store's datasets by what they saw; and those on which they are tied."""
 
 from __future__ import annotations
 
@@ -22,8 +18,9 @@ from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.judges.labels.known_labels import KnownLabels
-from leadline.tasks.load.label import Label, consensus
+from leadline.tasks.load.label import TIE, Label, consensus
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
+
 
 _HALVES: Final = "held-out-v1"
 
@@ -226,4 +224,57 @@ def _places(store: Store, dataset: str, keys: Sequence[str]) -> list[LabelledRow
             chance=math.nan,
         )
         for line in lines
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A row on which people are tied.
+
+    Attributes:
+        index: Its place in the judged rows.
+        labels: What each of them said, by name.
+    """
+
+    index: int
+    labels: tuple[Label, ...]
+
+    @property
+    def said(self) -> list[str]:
+        """The words of each: ``anna: good (as the map has it)``."""
+        words = {1.0: "good", 0.0: "bad", None: "can't tell"}
+        return [
+            f"{label.person}: {words.get(label.value, label.value)}" + f" ({label.note})" * bool(label.note)
+            for label in self.labels
+        ]
+
+    @property
+    def sample(self) -> str:
+        """The sample in which the row was drawn, ``""`` for none: a label that decides the tie is of it too."""
+        return max(label.sample for label in self.labels)
+
+
+def ties(judged: JudgedRows, labels: Sequence[Label]) -> list[Tie]:
+    """Return the rows of a run on which people are tied, each thing that they saw once.
+
+    Args:
+        judged: The rows that a metric scored.
+        labels: The last label of each person on each row.
+
+    Raises:
+        UsageError: Rows have numbers, of which the mean counts.
+    """
+    if not judged.metric.is_binary:
+        raise UsageError(
+            f"{judged.metric.id} is a number: of several people's labels the mean counts, and none is a tie.",
+            code=ErrorCode.LABEL_SAMPLE,
+        )
+    by_key: defaultdict[str, list[Label]] = defaultdict(list)
+    for label in sorted(labels, key=lambda label: label.person):
+        by_key[label.key].append(label)
+    place = {key: index for index, key in reversed(list(enumerate(judged.keys)))}
+    return [
+        Tie(index, tuple(by_key[key]))
+        for key, index in sorted(place.items(), key=lambda item: item[1])
+        if consensus(by_key[key], binary=True) == TIE
     ]

@@ -17,10 +17,9 @@ from leadline.tasks.judges.labels.drawing import Drawn
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.label_files import csv_text, unknown_format
 from leadline.tasks.judges.labels.label_report import LEAST_LABELS
-from leadline.tasks.judges.labels.labelled_rows import texts_of
-from leadline.tasks.judges.labels.ties import Tie
+from leadline.tasks.judges.labels.labelled_rows import Tie, texts_of
 from leadline.tasks.load.label import ADJUDICATED
-from leadline.tasks.statistics.more_labels import time_of_person
+from leadline.tasks.statistics.correction import time_of_person
 from leadline.tasks.store.store import Run, Store
 
 TEMPLATE: Final = "labelling_page.html"

@@ -21,9 +21,8 @@ from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.judges.labels.certificates import Certificate, certificate_for, certificate_of, keep_certificate
 from leadline.tasks.judges.labels.dataset_labels import open_dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics
-from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
+from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels, show_question_labels
 from leadline.tasks.judges.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, report_labels
-from leadline.tasks.judges.labels.question_labels import show_question_labels
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.correction import Corrected, ErrorRates, rogan_gladen
 

@@ -19,7 +19,7 @@ from leadline.tasks.load.dataset_models import DatasetModels
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.field_names import LABELS, METADATA, field_names
 from leadline.tasks.load.formats.chat import answer_within, last_user_message
-from leadline.tasks.load.label_column import GivenLabel, LabelColumn
+from leadline.tasks.load.label import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import TITLE

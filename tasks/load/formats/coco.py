@@ -15,7 +15,6 @@ import orjson
 from leadline.evaluators.data.annotations import DEFAULT_KEY
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.annotations import box, polygon, raster
-from leadline.tasks.load.coco_source import GROUND_TRUTH, PREDICTIONS
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import DatasetFormat
@@ -23,7 +22,7 @@ from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.limits import MAX_TEXT
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import read_document
-from leadline.tasks.load.source import SourceFile
+from leadline.tasks.load.source import GROUND_TRUTH, PREDICTIONS, SourceFile
 from leadline.tasks.load.values import ValueFault, canonical, expected, key, shown
 
 _SECTIONS: Final = frozenset({"images", "annotations", "categories"})

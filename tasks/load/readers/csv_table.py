@@ -11,18 +11,21 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground.text import count
+from leadline.tasks.load.column_values import values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
 from leadline.tasks.load.readers.item import Block, Item
-from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from leadline.tasks.load.source import SourceFile
+
 
 DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096
@@ -234,3 +237,32 @@ def _is_broken(names: list[str], head: bytes, faults: Faults) -> bool:
         faults.add(None, "", f"byte 0x{head[error.start]:02x} is not UTF-8 ({where}); save the file as UTF-8")
         return True
     return False
+
+
+class TableRecords:
+    """Rows of a table.
+
+    Args:
+        batch: The rows.
+        names: Names of its columns; of two alike the last counts.
+        rows: Their numbers.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, names: Sequence[str], rows: Sequence[int]) -> None:
+        self._columns = dict(zip(names, batch.columns, strict=True))
+        self.rows = rows
+        self.size = batch.nbytes
+
+    def namings(self) -> Iterable[Mapping[str, object]]:
+        """Return the columns: every row has all of them."""
+        return [self._columns] if self.rows else []
+
+    def column(self, name: str) -> pa.Array:
+        """Return the values of a column."""
+        return self._columns[name]
+
+    def others(self, without: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the values of each row that are not absent, but for those of some columns."""
+        names = [name for name in self._columns if name not in without]
+        for cells in zip(*(values_of(self._columns[name]) for name in names), strict=True):
+            yield {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}

@@ -17,8 +17,8 @@ from leadline.tasks.load.column_values import Unclear, values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
 from leadline.tasks.load.readers._parquet_process import STOPPED
+from leadline.tasks.load.readers.csv_table import TableRecords
 from leadline.tasks.load.readers.item import Block, Item
-from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import SourceFile

@@ -9,9 +9,7 @@ from tempfile import TemporaryDirectory
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.ground.files import handed_out
-from leadline.tasks.ground.permissions import copy_out
-from leadline.tasks.ground.tmpfiles import remove, temporary_beside
+from leadline.tasks.ground.files import copy_out, handed_out, remove, temporary_beside
 from leadline.tasks.publish.exports.exporter import EXPORTERS
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.store.store import Run, Store

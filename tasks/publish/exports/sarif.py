@@ -23,7 +23,7 @@ from leadline.evaluators.ground.text import visible
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, show_targets
 from leadline.tasks.ground.numbers import bound, figure
-from leadline.tasks.load.case_lines import Sought, find_lines
+from leadline.tasks.load.source import Sought, find_lines
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Facts

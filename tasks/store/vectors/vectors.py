@@ -21,11 +21,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import locked
 from leadline.tasks.store.parquet_files import warn_damaged
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.vectors.vector_files import as_table, read_digests, read_table, read_vectors, write_vectors
-from leadline.tasks.store.vectors.vector_index import VectorIndex, as_array
+from leadline.tasks.store.vectors.vector_files import (
+    VectorIndex,
+    as_array,
+    as_table,
+    read_digests,
+    read_table,
+    read_vectors,
+    write_vectors,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.code._query_runner import QueryRunner
 from leadline.evaluators.code._sql_normal_form import normal_form, query_of
-from leadline.evaluators.code.sql_equivalence import SqlEquivalence
+from leadline.evaluators.code.sql_equivalence import QueryRunner, SqlEquivalence
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import Row, Unscored
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from leadline.evaluators.core.boolean import unparseable, verdict
-from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.metric import boolean_metrics, unparseable, verdict
 from leadline.evaluators.data.row import Reason
 
 KEYS = ("passes", "failures", "retrieval", "generation", "parsing")

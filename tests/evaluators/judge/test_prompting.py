@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.judge.prompt_text import readable
-from leadline.evaluators.judge.prompting import canonical, draw_fence, prompt_from
+from leadline.evaluators.judge.prompting import canonical, draw_fence, prompt_from, readable
 
 PROMPT = prompt_from("pair", "Question: {{ question | data('question') }}\nAnswer: {{ answer | data('answer') }}")
 

@@ -15,14 +15,13 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge_client import http_client, search
-from leadline.evaluators.judge_client.bounded_body import read_body
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.failures import JudgeUnavailable, JudgeUnparseable
-from leadline.evaluators.judge_client.http_client import close_connections
+from leadline.evaluators.judge_client.http_client import close_connections, read_body
 from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.transport import AttemptError, Transient, Unusable
 from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.tasks.collect.http_target import HttpTransport
+from leadline.tasks.collect.ask_target import HttpTransport
 from leadline.tasks.collect.targets import Target
 from tests.support.judges.raw_endpoint import Answer, RawEndpoint, answering, http
 from tests.support.judges.scripted_judge import make_client, question

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from leadline.evaluators.judge_client.deadline import Deadline
+from leadline.evaluators.judge_client.event_loop import Deadline
 from tests.support.judges.virtual_time import now, run
 
 

@@ -9,7 +9,7 @@ from leadline.evaluators.judge_client import litellm_library, providers
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.providers import check_provider
 from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.tasks.plan import prices
+from leadline.tasks.plan import cost
 
 
 def named(model: str, api_base: str | None = None) -> JudgeConfig:
@@ -53,10 +53,10 @@ def test_a_name_without_a_provider_is_refused_in_one_line(model: str, api_base: 
 
 
 def test_openais_usual_models_have_litellms_prices_without_litellm_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    prices = litellm_library.openai_prices()
+    cost = litellm_library.openai_prices()
     table = litellm_library._table()
-    assert "gpt-4o-mini" in prices
-    for model, known in prices.items():
+    assert "gpt-4o-mini" in cost
+    for model, known in cost.items():
         assert known == pytest.approx({name: table[model][name] for name in known}), model
     monkeypatch.setattr(litellm_library, "_table", dict)
     assert litellm_library.price(named("openai/gpt-4o-mini")) == pytest.approx((1.5e-7, 6e-7))
@@ -64,7 +64,7 @@ def test_openais_usual_models_have_litellms_prices_without_litellm_too(monkeypat
 
 
 def test_a_limit_of_cost_without_a_price_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "find_spec", lambda name: None)
+    monkeypatch.setattr(cost, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as refused:
-        prices.require_judge_price(named("openai/of-tomorrow"), Limits(cost_usd=2.0))
+        cost.require_judge_price(named("openai/of-tomorrow"), Limits(cost_usd=2.0))
     assert refused.value.hint.startswith("Install the table of all prices: pip install 'leadline[judge]'. Or: Write")

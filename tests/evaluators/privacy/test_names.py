@@ -14,8 +14,7 @@ from benchmarks.trust import main
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import ContextChunk, Row, RowScore
 from leadline.evaluators.ground.errors import ModelUnavailable, UsageError
-from leadline.evaluators.privacy._names import kind_of
-from leadline.evaluators.privacy.pii_leakage import PiiLeakage
+from leadline.evaluators.privacy.pii_leakage import PiiLeakage, kind_of
 from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_ner import make_ner
 

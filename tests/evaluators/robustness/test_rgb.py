@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
-from leadline.evaluators.robustness._rgb_cases import RgbCase, rgb_case
-from leadline.evaluators.robustness._rgb_scorers import Official, Space, is_right, normalized
+from leadline.evaluators.robustness._rgb_scorers import Official, RgbCase, Space, is_right, normalized, rgb_case
 from leadline.evaluators.robustness.rgb import (
     CounterfactualParams,
     CounterfactualRobustness,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.text import lcs
-from leadline.evaluators.text.lcs import lcs_length, union_lcs
+from leadline.evaluators.text import alignment
+from leadline.evaluators.text.alignment import lcs_length, union_lcs
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "dd"]), max_size=14)
 
@@ -24,7 +24,7 @@ def test_length_equals_the_table(a, b):
 @given(st.lists(st.sampled_from("abc"), max_size=60), st.lists(st.sampled_from("abx"), max_size=60))
 def test_long_texts_take_another_way_to_the_same_length(a, b):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lcs, "_SHORT", 0)
+        patch.setattr(alignment, "_SHORT", 0)
         long_way = lcs_length(a, b)
     assert long_way == lcs_length(a, b)
 

@@ -25,8 +25,7 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.perturb import PerturbConfig
-from leadline.flows.shared.form import FormModel, settings_in
-from leadline.flows.shared.option_group import OptionGroup
+from leadline.flows.shared.form import FormModel, OptionGroup, settings_in
 from leadline.flows.shared.settings import FailOn, Judges, Models
 
 

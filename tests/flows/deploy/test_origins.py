@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
+from leadline.flows.deploy.apply import OTHER, Origins, digests
 from leadline.flows.deploy.file import DeploymentFile, own_file, read_deployment_file
-from leadline.flows.deploy.origins import OTHER, Origins, digests
 
 EVALUATE, CRASHED = "deployment evaluate", "automation leadline-crashed"
 

@@ -19,7 +19,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Runni
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.flows.dispatch import board, lanes, shards
 from leadline.flows.dispatch.board import table
-from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
+from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.pools import Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, NO_DEVICE, UNFIT
 from leadline.flows.dispatch.shards import Shards, ShardTimeouts

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.dispatch.failures import NoWorkers
+from leadline.flows.dispatch.dispatcher import NoWorkers
 from leadline.flows.evaluate.artifacts import _summary
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate

@@ -27,11 +27,11 @@ from leadline.cli.main import run
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.prefect import background, resolve, serving
 from leadline.flows.prefect.background import BackgroundServer, _place, answers, running
-from leadline.flows.prefect.database import SCHEMA, create
 from leadline.flows.prefect.prefect_settings import configured_api, prefect_home
 from leadline.flows.prefect.resolve import ServerUse, ensure_api, lasting_api
+from leadline.flows.prefect.serving import SCHEMA, create
 from leadline.flows.shared.log_files import new_log, tail
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import locked
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.ground.user_folder import state_folder
 from tests.support.prefect_schema import statements

@@ -18,7 +18,7 @@ from leadline import cli as cli_package
 from leadline.cli import command_tree
 from leadline.cli.command_tree import GROUPS, commands, help_lines, own_commands, typed
 from leadline.cli.main import cli, run
-from leadline.evaluators.ground import extensions
+from leadline.evaluators.ground import packages
 from leadline.flows.command.grouped_help import GroupedOption
 from tests.support.docs.commands import all_commands
 
@@ -34,7 +34,7 @@ WITHIN = {
 OF_PLUG_INS = set(
     "ci ui rgb backup gc info migrate restore verify dask-worker emit events mcp notify telemetry webhook".split()
 )
-HAS_PLUG_INS = extensions._PLUGINS.is_dir()
+HAS_PLUG_INS = packages._PLUGINS.is_dir()
 """A checkout may lack them."""
 
 
@@ -56,7 +56,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 @pytest.fixture
 def no_plug_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(extensions, "_PLUGINS", tmp_path / "plugins")
+    monkeypatch.setattr(packages, "_PLUGINS", tmp_path / "plugins")
     commands.cache_clear()
 
 
@@ -106,7 +106,7 @@ def test_every_command_of_the_modules_is_in_the_tree() -> None:
 
 def test_what_the_help_says_is_the_first_sentence_of_the_docstring() -> None:
     for name, entry in commands().items():
-        if name not in own_commands() and not extensions.is_own(entry):
+        if name not in own_commands() and not packages.is_own(entry):
             continue
         lines = help_lines(entry)
         assert next(iter(lines)) == typed(name)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from leadline.cli.diagnosis import installation, machine
+from leadline.cli.diagnosis import machine
 from leadline.cli.diagnosis.diagnosis import Diagnosis, State, diagnose
 from leadline.cli.main import run
 from leadline.tasks.store.store import Store
@@ -156,8 +156,8 @@ def test_a_machine_without_room_files_or_time_is_broken(tmp_path: Path, monkeypa
 
 
 def test_a_package_of_an_extra_that_is_not_here_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "_fits", lambda package, specifier: package != "torch")
-    [models] = [line for line in installation.examine_extras() if line.part == "extra models"]
+    monkeypatch.setattr(machine, "_fits", lambda package, specifier: package != "torch")
+    [models] = [line for line in machine.examine_extras() if line.part == "extra models"]
     assert (models.state, models.found) == (State.MISSING, "without torch")
     assert models.advice == "pip install 'leadline[models]'"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.cli.main import run
-from leadline.cli.starter.settings_text import toml
+from leadline.cli.starter.first_look import toml
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview
 from leadline.tasks.policy.policy_file import load_policy

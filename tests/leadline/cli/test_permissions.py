@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.ground import permissions, user_folder
-from leadline.tasks.ground.permissions import copy_out, keep_private
+from leadline.tasks.ground import files, user_folder
+from leadline.tasks.ground.files import copy_out, keep_private
 from tests.support.processes.ports import free_port
 
 LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
@@ -104,7 +104,7 @@ def own_umask() -> object:
     before = os.umask(0o022)
     yield None
     os.umask(before)
-    permissions._users_umask = None
+    files._users_umask = None
 
 
 @pytest.mark.usefixtures("own_umask")

@@ -12,8 +12,7 @@ import pytest
 from leadline.cli.judges.calls import _print_asks
 from leadline.cli.main import run
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.flows.command.output import moment, print_table
-from leadline.flows.command.prose import plain_text
+from leadline.flows.command.output import moment, plain_text, print_table
 from leadline.tasks.store.store import Store
 from tests.support.docs.commands import all_commands
 from tests.support.stores.runs import make_run

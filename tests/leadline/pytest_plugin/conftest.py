@@ -62,15 +62,15 @@ def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, _modu
 @pytest.fixture
 def evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let later sessions of a test have the results of the first one: their options change no score."""
-    from leadline.pytest_plugin import shared_run
+    from leadline.pytest_plugin import sessions
 
-    evaluate, kept = shared_run.evaluate, dict[str, Any]()
+    evaluate, kept = sessions.evaluate, dict[str, Any]()
 
     def first(data: Any, **settings: Any) -> Any:
         key = json.dumps([str(data), {**settings, "policy": None}], default=str, sort_keys=True)
         return kept[key] if key in kept else kept.setdefault(key, evaluate(data, **settings))
 
-    monkeypatch.setattr(shared_run, "evaluate", first)
+    monkeypatch.setattr(sessions, "evaluate", first)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import duckdb
 
 from leadline.evaluators.data.row import RowField
 from leadline.tasks.db.connection import DATASET_TABLES, literal
-from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import STORED
 from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Store
 from tests.support.stores.filling import insert

@@ -19,8 +19,7 @@ from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.policy.asked_questions import Proof, Question
-from leadline.tasks.policy.policy import Policy, Role, Rule
+from leadline.tasks.policy.policy import Policy, Proof, Question, Role, Rule
 from leadline.tasks.statistics.correction import ErrorRates
 from tests.support.stores.problem_factory import GROUPED, SEED
 from tests.support.stores.run_factory import VALUE, Given, Toy, answer, make_run

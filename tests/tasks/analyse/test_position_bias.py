@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from leadline.evaluators.data.pair_outcomes import Order
-from leadline.tasks.analyse.pair_records import JudgedPair
-from leadline.tasks.analyse.position_bias import position_bias
+from leadline.tasks.analyse.pair_records import JudgedPair, position_bias
 
 
 def pairs(*orders: Order, case: int | None = None) -> list[JudgedPair]:

@@ -16,12 +16,14 @@ from leadline.tasks.statistics.paired import (
     EXACT,
     MOST_CLUSTERS,
     PairedSeries,
+    cases_to_decide,
+    detectable,
     holm,
+    least_cases,
     measure,
     sign_flip_test,
     sign_test,
 )
-from leadline.tasks.statistics.sample_size import cases_to_decide, detectable, least_cases
 from leadline.tasks.statistics.tango import score_interval, score_statistic
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)

@@ -11,8 +11,7 @@ from scipy import stats
 
 from benchmarks.coverage import NEEDED, WORSE, Candidate, decided, passes
 from leadline.tasks.compare.verdicts import ChangeAnswer, VerdictQuestion, judge
-from leadline.tasks.statistics.paired import PairedSeries, measure
-from leadline.tasks.statistics.sample_size import detectable
+from leadline.tasks.statistics.paired import PairedSeries, detectable, measure
 
 ALPHA = 0.05
 FLIPS = 499

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.tasks.ground import tmpfiles
-from leadline.tasks.ground.files import replacing
-from leadline.tasks.ground.tmpfiles import DAY, clean_stale, temporary_beside
+from leadline.tasks.ground import files
+from leadline.tasks.ground.files import DAY, clean_stale, replacing, temporary_beside
 from leadline.tasks.store.store import Store
 
 KILLED = """
@@ -76,7 +75,7 @@ def test_what_was_written_within_a_day_stays(store: Store) -> None:
 
 def test_what_another_host_writes_stays_for_a_month(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(tmpfiles, "host_tag", lambda: "00c0ffee")
+        elsewhere.setattr(files, "host_tag", lambda: "00c0ffee")
         theirs = temporary_beside(store.dataset("d"))
     theirs.parent.mkdir()
     theirs.with_name(theirs.name.replace(str(os.getpid()), "999999999")).touch()
@@ -125,6 +124,6 @@ def test_what_cannot_be_removed_keeps_no_run_from_beginning(
         raise PermissionError("not yours")
 
     left = kill_while_it_writes(store.dataset("d"), "file")
-    monkeypatch.setattr(tmpfiles, "remove", refused)
+    monkeypatch.setattr(files, "remove", refused)
     clean_stale(store.root)
     assert str(left) in caplog.text

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadline.tasks.ground.timeline import Timeline, TimeSpan
-from leadline.tasks.ground.trace_events import noting_imports, write_trace
+from leadline.tasks.ground.timeline import Timeline, TimeSpan, noting_imports, write_trace
 from tests.support.processes.trace_format import check_format
 
 HERE = "host:100:1"

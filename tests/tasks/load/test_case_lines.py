@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.tasks.load.case_lines import Sought, find_lines
+from leadline.tasks.load.source import Sought, find_lines
 
 ROW = Sought("c2", "bot", "How deep is it?")
 

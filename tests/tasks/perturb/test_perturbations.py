@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.perturb import characters, thesaurus, words
-from leadline.tasks.perturb.encodings import ENCODERS, VARIANTS, encoded
+from leadline.tasks.perturb import thesaurus, words
 from leadline.tasks.perturb.intensity import OF_CHARACTERS, Amount, Intensity, drawn, how_many, slips
 from leadline.tasks.perturb.perturbations import KINDS, SONAR, recipe
+from leadline.tasks.perturb.words import ENCODERS, VARIANTS, encoded
 from tests.support.datasets.tiny_wordnet import write_wordnet
 
 TEXT = "The large harbour is closed by day, yet why does a lazy ferry leave quickly (at 10) for the small haven?"
@@ -48,7 +48,7 @@ def test_any_text_is_survived_and_the_same_seed_gives_the_same_copy(change, text
     assert change(text, Random(seed), share(of)) == change(text, Random(seed), share(of))
 
 
-@pytest.mark.parametrize("change", [characters.replacement, characters.neighbouring_keys, characters.ocr])
+@pytest.mark.parametrize("change", [words.replacement, words.neighbouring_keys, words.ocr])
 def test_replacing_keeps_length_and_white_space_and_changes_the_share_that_was_asked_for(change) -> None:
     text = "abcdefgh ilmno " * 40
     for of in (0.1, 0.5, 1.0):
@@ -56,29 +56,29 @@ def test_replacing_keeps_length_and_white_space_and_changes_the_share_that_was_a
         assert len(changed) == len(text)
         assert [c.isspace() for c in changed] == [c.isspace() for c in text]
         letters = [old for old in text if not old.isspace()]
-        possible = letters if change is not characters.ocr else [c for c in letters if c not in "dk"]
+        possible = letters if change is not words.ocr else [c for c in letters if c not in "dk"]
         assert sum(a != b for a, b in zip(text, changed, strict=True)) == round(len(possible) * of)
 
 
 def test_deletion_shortens_and_never_leaves_nothing() -> None:
     text = "abc def " * 20
-    shorter = characters.deletion(text, Random(1), share(0.25))
+    shorter = words.deletion(text, Random(1), share(0.25))
     assert len(shorter) == len(text) - round(120 * 0.25)
-    assert characters.deletion("abc", Random(1), share(1.0)).strip()
-    assert characters.deletion("x", Random(1), share(1.0)) == "x"
+    assert words.deletion("abc", Random(1), share(1.0)).strip()
+    assert words.deletion("x", Random(1), share(1.0)) == "x"
 
 
 def test_insertion_keeps_every_character_in_order() -> None:
-    longer = characters.insertion(TEXT, Random(1), share(0.3), numbers=True)
+    longer = words.insertion(TEXT, Random(1), share(0.3), numbers=True)
     assert len(longer) == len(TEXT) + round(len(TEXT) * 0.3)
     remaining = iter(longer)
     assert all(character in remaining for character in TEXT)
 
 
 def test_a_slip_hits_a_neighbouring_key_of_the_same_case() -> None:
-    assert set(characters.neighbouring_keys("g" * 200, Random(1), share(1.0))) == set("ftyhbv")
-    assert characters.neighbouring_keys("Q" * 50, Random(1), share(1.0)).isupper()
-    assert characters.neighbouring_keys("?!…", Random(1), share(1.0)) == "?!…"
+    assert set(words.neighbouring_keys("g" * 200, Random(1), share(1.0))) == set("ftyhbv")
+    assert words.neighbouring_keys("Q" * 50, Random(1), share(1.0)).isupper()
+    assert words.neighbouring_keys("?!…", Random(1), share(1.0)) == "?!…"
 
 
 def test_commas_stand_behind_words_only() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.plan.selection import choose
-from leadline.tasks.plan.standing_params import standing_params
+from leadline.tasks.plan.selection import choose, standing_params
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.score.subchunks import PARTS, subchunks
+from leadline.tasks.score.executor import PARTS, subchunks
 
 
 def chunk(number: int, first: int, last: int) -> Chunk:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.score.worker_context import context_for
+from leadline.tasks.score.chunk import context_for
 from leadline.tasks.store.store import Store
 
 

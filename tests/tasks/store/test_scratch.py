@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.tasks.ground.tmpfiles import host_tag
+from leadline.tasks.ground.files import host_tag
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 

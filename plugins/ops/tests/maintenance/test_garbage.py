@@ -20,8 +20,7 @@ from leadline.plugins.ops.maintenance.contents import LOCK
 from leadline.plugins.ops.maintenance.garbage import GarbageItem, drop_garbage, find_garbage
 from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.ground.files import digest, write_json
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import digest, locked, write_json
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.run_facts import summary

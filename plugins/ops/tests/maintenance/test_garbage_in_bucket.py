@@ -10,7 +10,7 @@ import pytest
 
 from leadline.plugins.ops.maintenance import garbage
 from leadline.plugins.ops.maintenance.garbage import drop_garbage
-from leadline.plugins.ops.maintenance.migration import migrate
+from leadline.plugins.ops.maintenance.integrity import migrate
 from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.judges.drift.epochs import begin_epoch, enrolled_keys, epoch_of
 from leadline.tasks.judges.labels.label_sets import LabelSet

@@ -11,8 +11,7 @@ from pyarrow import parquet
 
 import leadline
 from leadline.evaluators.ground.errors import StoreError
-from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
-from leadline.plugins.ops.maintenance.migration import migrate
+from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store, migrate
 from leadline.tasks.store.digests import is_sealed
 from leadline.tasks.store.store import DIGESTS, Store
 from leadline.tasks.store.store_format import FORMAT, STORE_FILE, format_of

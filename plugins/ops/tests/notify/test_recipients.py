@@ -8,8 +8,7 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.plugins.ops.notify.notice import Kind
-from leadline.plugins.ops.notify.recipients import EVERYTHING, Recipient, find_recipients
-from leadline.plugins.ops.notify.sending import service_of
+from leadline.plugins.ops.notify.recipients import EVERYTHING, Recipient, find_recipients, service_of
 
 TABLE = '[[notify]]\nname = "team"\nurl_env = "TEAM_URL"\n'
 

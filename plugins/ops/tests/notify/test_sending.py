@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.plugins.ops.notify import sending
+from leadline.plugins.ops.notify import recipients
 from leadline.plugins.ops.notify.happenings import _web
 from leadline.plugins.ops.notify.notice import Kind, Notice, plain
-from leadline.plugins.ops.notify.recipients import Recipient
-from leadline.plugins.ops.notify.sending import send
+from leadline.plugins.ops.notify.recipients import Recipient, send
 from tests.support.command import run
 from tests.support.processes.receivers import http_receiver, smtp_receiver
 
@@ -80,8 +79,8 @@ def test_a_service_that_never_answers_ends_at_the_deadline(monkeypatch: pytest.M
     import threading
 
     ended = threading.Event()
-    monkeypatch.setattr(sending, "DEADLINE_S", 0.1)
-    monkeypatch.setattr(sending, "_send", lambda *_: str(ended.wait(20)))
+    monkeypatch.setattr(recipients, "DEADLINE_S", 0.1)
+    monkeypatch.setattr(recipients, "_send", lambda *_: str(ended.wait(20)))
     assert send(Recipient("team", "json://127.0.0.1"), NOTICE).startswith("No answer")
     ended.set()
 

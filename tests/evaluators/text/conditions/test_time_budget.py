@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from leadline.evaluators.text.conditions import time_budget as module
-from leadline.evaluators.text.conditions.time_budget import STRIKES, RegexTimeBudget
+from leadline.evaluators.text.conditions import patterns as module
+from leadline.evaluators.text.conditions.patterns import STRIKES, RegexTimeBudget
 
 
 class Clock:

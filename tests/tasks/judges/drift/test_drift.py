@@ -11,7 +11,7 @@ import pytest
 from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JuryConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.judges.drift import asking
 from leadline.tasks.judges.drift.asking import NotChecked
@@ -22,7 +22,7 @@ from leadline.tasks.judges.drift.epochs import epoch_of, judge_key, with_epochs
 from leadline.tasks.judges.drift.judge_standing import standing_of
 from leadline.tasks.judges.drift.probes import probes_of_file
 from leadline.tasks.judges.drift.run_judges import JUDGES, quarantined_judges, watch
-from leadline.tasks.statistics.judge_drift import SUSPICIOUS
+from leadline.tasks.statistics.judge_noise import SUSPICIOUS
 from leadline.tasks.store.store import Store
 from tests.support.judges.changing_judge import ChangingJudge
 from tests.support.judges.judge_endpoint import Question, broken, serving

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.judges.labels.judge_comparison import compare_judges, costs_of
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric

@@ -3,7 +3,7 @@
 import pytest
 
 from leadline.evaluators.core.registry import get
-from leadline.tasks.judges.labels.label_names import unknown_names
+from leadline.tasks.judges.labels.label_files import unknown_names
 
 
 @pytest.mark.parametrize("name", ["exact_match", "exact_match.exact_match", "exact_match#mine"])

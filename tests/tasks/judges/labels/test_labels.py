@@ -20,8 +20,8 @@ from leadline.tasks.judges.labels.label_sets import (
     label_sets,
     make_sample,
 )
+from leadline.tasks.judges.labels.labelled_rows import ties
 from leadline.tasks.judges.labels.labelling_tasks import why_more
-from leadline.tasks.judges.labels.ties import ties
 from leadline.tasks.load.label import Label
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Given, Toy, answer, make_run

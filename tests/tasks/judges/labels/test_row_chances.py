@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
-from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
-from leadline.tasks.judges.labels.row_chances import RowChance, holding_all, row_chances
+from leadline.tasks.judges.labels.label_sets import LabelSample, RowChance, SampledRow, holding_all, row_chances
 
 METRIC = JudgedMetric(0, "toy", "value", "Value", "", "c", 0.5, True, 0, 1, False)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.models.vectors import text_digest
-from leadline.tasks.ground.locks import locked
+from leadline.tasks.ground.files import locked
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors import vector_files
 from leadline.tasks.store.vectors import vectors as module
