@@ -25,7 +25,7 @@ from leadline.flows.collect import CollectConfig
 from leadline.flows.compare import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate import GenerateConfig
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.perturb import PerturbConfig
 from leadline.flows.shared.form import FormModel, Setting, settings_in
 from leadline.plugins.ci.config import CiConfig

@@ -13,8 +13,8 @@ ORDER: Final = {
     "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
-    "flows": "shared job prefect command dispatch judges check_judges evaluate collect compare perturb generate "
-    "model_version served deploy",
+    "flows": "shared prefect command dispatch judges check_judges evaluate collect compare perturb generate "
+    "model_version check_version served deploy",
     "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",
     "leadline": "testing api bridges pytest_plugin cli",
 }

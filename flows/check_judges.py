@@ -18,10 +18,10 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.choice import configured_judges, find_canaries, find_judges
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
-from leadline.flows.job import Job, JobSteps
 from leadline.flows.prefect.outside_requests import Allowed
 from leadline.flows.prefect.outside_requests import check_judges as check_allowed
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
 from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import EvaluatorFiles, EvaluatorsDir, JudgeAccess, StorePlace, TeamName

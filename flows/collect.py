@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.flows.job import Job, JobSteps
 from leadline.flows.prefect import outside_requests as outside
 from leadline.flows.shared.files import output_file, reading
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import (

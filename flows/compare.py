@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.jsonio import rounded
-from leadline.flows.job import Job, JobSteps
 from leadline.flows.prefect.report_links import comparison_link
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import Gate, PolicyName, StorePlace
 from leadline.tasks.policy.policy_file import load_policy

@@ -20,9 +20,9 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models import weights
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
-from leadline.flows.job import Job, JobSteps
 from leadline.flows.shared.files import output_file
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace

@@ -15,9 +15,9 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
-from leadline.flows.job import Job, JobSteps
 from leadline.flows.shared.files import output_file, reading
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.settings import ColumnMapping, FormatName, JudgeAccess, StorePlace
 from leadline.tasks.ledger.location import new_name, open_ledger

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from leadline.flows.check_judges import CheckJudges
+from leadline.flows.check_version import CheckVersion
 from leadline.flows.collect import Collect
 from leadline.flows.compare import Compare
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.generate import Generate
-from leadline.flows.model_version.job import CheckVersion
 from leadline.flows.perturb import Perturb
 from leadline.flows.prefect.prefect_steps import flow_of
 

@@ -16,8 +16,8 @@ import click
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.progress_bars import shown
 from leadline.flows.command.session import Session, check_ledger, relay_warnings, say
-from leadline.flows.job import C, Job, K, R, S
 from leadline.flows.prefect.resolve import chosen_server, ensure_api
+from leadline.flows.shared.job import C, Job, K, R, S
 from leadline.flows.shared.json_lines import prefect_environment
 from leadline.tasks.ground.timeline import in_step
 

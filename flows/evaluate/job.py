@@ -11,7 +11,7 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, prepare
 from leadline.flows.evaluate.run import record_time, run_evaluation
 from leadline.flows.evaluate.steps import EvaluationSteps
-from leadline.flows.job import Job
+from leadline.flows.shared.job import Job
 from leadline.tasks.ground.timeline import Timeline, current, timed_by
 from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
 from leadline.tasks.runs.run_sentences import cost_line, gate_line, scores_line, work_line

@@ -16,7 +16,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.job import JobSteps
+from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk

@@ -25,7 +25,7 @@ from leadline.evaluators.ground.settings_file import FILE, settings_table
 from leadline.evaluators.judge_client.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.models.weights import PINNED
 from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.flows.job import Job
+from leadline.flows.shared.job import Job
 from leadline.flows.shared.judge_access import judges_of
 from leadline.flows.shared.settings import JudgeAccess, Judges, Models, is_dask
 from leadline.tasks.collect.targets import Target

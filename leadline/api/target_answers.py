@@ -17,7 +17,7 @@ from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.refusal import refusals_of
 from leadline.flows.collect import Collection, CollectResult
-from leadline.flows.job import JobSteps
+from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.judge_access import limits_for
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.ask_target import held

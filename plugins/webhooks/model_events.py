@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.refusal import refusals_of
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import Sent, send_once
 
 MODEL_VERSION_CREATED: Final = "leadline.model-version.created"

@@ -19,7 +19,7 @@ from threading import Event, Lock, Thread
 from typing import Final, TypeAlias
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import Sent
 from leadline.plugins.webhooks.model_events import read_payload
 from leadline.plugins.webhooks.set_aside import set_aside

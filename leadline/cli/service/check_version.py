@@ -11,7 +11,7 @@ from leadline.flows.command.options import fill_in, form_options, split_ids
 from leadline.flows.command.output import clean, moment, print_json, print_table
 from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 
 REJECTED: Final = 1
 OPTIONS: Final = frozenset(
@@ -34,7 +34,7 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
     suite and configuration is evaluated once: repeating the command prints what was found. Leaves with 0 when the
     version passes, else with 1; also when another process is still at it.
     """
-    from leadline.flows.model_version.job import CheckVersion  # which the other settings of the help do not need
+    from leadline.flows.check_version import CheckVersion  # which the other settings of the help do not need
 
     config = _config(session, options)
     job = CheckVersion()

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from leadline.evaluators.ground.errors import UsageError
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import EventNotSent, Sent
 from leadline.plugins.webhooks import webhook_queue
 from leadline.plugins.webhooks.set_aside import refusals, set_aside

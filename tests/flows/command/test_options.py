@@ -23,7 +23,7 @@ from leadline.flows.command.session import Session, session_options
 from leadline.flows.compare import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate import GenerateConfig
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.perturb import PerturbConfig
 from leadline.flows.shared.form import FormModel, OptionGroup, settings_in
 from leadline.flows.shared.settings import FailOn, Judges, Models

@@ -10,11 +10,16 @@ from pydantic import ValidationError
 
 from leadline.cli.main import run as leadline
 from leadline.evaluators.ground.errors import UsageError
+from leadline.flows.check_version import decide, is_final, subject_of
 from leadline.flows.compare import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
-from leadline.flows.model_version.prepare import evaluation_of, reading_of_suite, target_of
-from leadline.flows.model_version.version_check import decide, is_final, subject_of
+from leadline.flows.model_version import (
+    ModelVersionConfig,
+    ModelVersionResult,
+    evaluation_of,
+    reading_of_suite,
+    target_of,
+)
 from leadline.flows.shared.settings import FailOn
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load import LoadedDataset

@@ -10,12 +10,12 @@ import pytest
 
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.check_judges import CheckJudges, CheckJudgesConfig
+from leadline.flows.check_version import CheckVersion
 from leadline.flows.collect import Collect, CollectConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.generate import Generate, GenerateConfig
-from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.model_version.job import CheckVersion
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.perturb import Perturb, PerturbConfig
 from leadline.flows.prefect.outside_requests import (
     Allowed,

@@ -423,7 +423,7 @@ def test_of_two_starts_at_once_one_starts_the_server_that_both_name() -> None:
 KILLED = """
 import os, signal, time
 from pydantic import BaseModel
-from leadline.flows.job import Job
+from leadline.flows.shared.job import Job
 from leadline.flows.prefect.background import running
 from leadline.flows.prefect.resolve import ensure_api
 from leadline.flows.shared.form import FormModel

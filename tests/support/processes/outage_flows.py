@@ -20,7 +20,7 @@ from leadline.flows.collect import CollectConfig
 from leadline.flows.compare import Compare, CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate import Generate, GenerateConfig, GenerateResult
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.perturb import PerturbConfig
 from leadline.flows.prefect import prefect_steps
 

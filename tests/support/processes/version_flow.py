@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.served import on_model_version
 
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session
-from leadline.flows.job import Job, JobSteps
 from leadline.flows.shared.form import FormModel
+from leadline.flows.shared.job import Job, JobSteps
 
 
 class Form(FormModel):

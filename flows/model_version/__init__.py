@@ -1,1 +1,0 @@
-"""The flow for a new version of a model."""
