@@ -60,7 +60,7 @@ def test_no_csv_file_of_a_run_holds_a_formula_or_a_code(project: Path, capsys: p
     results = evaluated(project, "=b \x1b]0;t\x07", "one")
     evaluated(project, "-x", "two")
     assert run(["compare", "latest~1", "latest", "--all-metrics", "-o", str(project / "compared")]) in (0, 1)
-    query = ["sql", "SELECT case_key AS \"=x\", question, -1.5 AS n, '-inf'::DOUBLE AS low FROM cases"]
+    query = ["store", "sql", "SELECT case_key AS \"=x\", question, -1.5 AS n, '-inf'::DOUBLE AS low FROM cases"]
     assert run([*query, "-o", "q.csv"]) == 0
     files = [*results.rglob("*.csv"), *(project / "compared").rglob("*.csv"), project / "q.csv"]
     names = {file.name for file in files}

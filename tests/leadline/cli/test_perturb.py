@@ -38,7 +38,7 @@ def test_the_path_is_the_result_and_the_rest_is_said(suite: Path, capsys: pytest
 
 def test_a_program_reads_the_number_of_copies_by_recipe(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = suite.parent / "out.jsonl"
-    assert run(["perturb", str(suite), "--with", "typo:low", "--copies", "2", "-o", str(output), "--json"]) == 0
+    assert run(["data", "perturb", str(suite), "--with", "typo:low", "--copies", "2", "-o", str(output), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told == {"cases": 3, "copies": {"typo:low": 6}, "unchanged": {}, "failed": {}, "suite": str(output)}
 
