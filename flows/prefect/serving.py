@@ -87,10 +87,6 @@ async def _unused(server: uvicorn.Server, limit_s: float) -> None:
             seen, last = server.server_state.total_requests, time.monotonic()
 
 
-if __name__ == "__main__":
-    main()
-
-
 def prepare_database() -> bool:
     """Create the database that Prefect's settings name, if it is a file of SQLite that is not there yet.
 
@@ -131,3 +127,7 @@ def create(file: Path, script: str) -> bool:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{draft}{suffix}").unlink(missing_ok=True)
     return True
+
+
+if __name__ == "__main__":
+    main()
