@@ -28,8 +28,8 @@ def result(gate: str = "fail", scored: int = 4) -> EvaluateResult:
     return EvaluateResult.model_validate(
         {
             "run": "r", "folder": Path(), "report": Path("report.html"), "gate": gate, "gate_reason": "Because.",
-            "problems": {}, "scored": scored, "unscored": 0, "not_applicable": 0, "reused": 0, "computed": 4,
-            "time": RunTime(1.0, {}, {}),
+            "problems": {}, "problems_by_fault": {}, "scored": scored, "unscored": 0, "not_applicable": 0, "reused": 0,
+            "computed": 4, "time": RunTime(1.0, {}, {}),
         }
     )  # fmt: skip
 

@@ -118,7 +118,7 @@ def test_a_bad_change_fails_and_is_told(bad: BadChange) -> None:
     assert "```text\nIt is 5.4 metres.\n```" in bad.printed
     assert "#### Newly fixed: 1 answer\n\n- `harbour-bot`: `dues`\n" in bad.printed
     assert re.search(r"About [\d,]+ more cases would decide it|at least \d+ needed", bad.printed)
-    assert "2 row scores were reused, 2 were computed" in bad.printed
+    assert "2 row scores reused, 2 computed" in bad.printed
     assert "[All results](https://github.com/harbour/bot/actions/runs/99)" in bad.printed
 
 

@@ -29,8 +29,9 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 
 def run(gate: Verdict) -> EvaluateResult:
     return EvaluateResult(
-        run="r2", folder=Path(), report=Path("report.html"), gate=gate, gate_reason="Because.", problems={}, scored=1,
-        unscored=0, not_applicable=0, reused=0, computed=1, time=RunTime(1.0, {}),
+        run="r2", folder=Path(), report=Path("report.html"), gate=gate, gate_reason="Because.",
+        problems={}, problems_by_fault={}, scored=1, unscored=0, not_applicable=0, reused=0, computed=1,
+        time=RunTime(1.0, {}),
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ def result_of(tmp_path: Path, gate: Gate = "pass", **changes: Any) -> EvaluateRe
         "gate": gate,
         "gate_reason": "2 problems of high severity.",
         "problems": {"high": 2, "medium": 0, "low": 1},
+        "problems_by_fault": {"model": {"high": 2, "medium": 0, "low": 1}, "instrument": {}},
         "scored": 1234,
         "unscored": 5,
         "not_applicable": 6,
