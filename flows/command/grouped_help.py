@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from leadline.flows.shared.form import OptionGroup
+from leadline.flows.shared.option_group import OptionGroup
 
 _ALL: Final = "leadline.all"
 

@@ -17,7 +17,7 @@ import click
 from leadline.evaluators.ground.secret_values import masked
 from leadline.flows.command.grouped_help import GroupedOption
 from leadline.flows.prefect.resolve import ServerUse
-from leadline.flows.shared.form import OptionGroup
+from leadline.flows.shared.option_group import OptionGroup
 
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Store

@@ -10,7 +10,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from leadline.flows.shared.form import FormModel, Option, OptionGroup
+from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.flows.shared.settings import (
     AskedQuestions,
     ColumnMapping,

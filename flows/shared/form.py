@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
@@ -17,19 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from leadline.evaluators.ground.secret_values import variable_in
-
-
-class OptionGroup(StrEnum):
-    """A heading; the help has them in this order."""
-
-    MEASURED = "What is measured"
-    DATA = "How the file is read"
-    JUDGES = "Judges, and what they may cost"
-    GATE = "The gate"
-    OUTPUT = "What is written"
-    MACHINE = "Local models, and where it runs"
-    OTHER = "Options"
-    COMMON = "Of every command"
+from leadline.flows.shared.option_group import OptionGroup
 
 
 class FormModel(BaseModel):

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from leadline.flows.shared.form import FormModel, OneOf, Option, OptionGroup
+from leadline.flows.shared.form import FormModel, OneOf, Option
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
 from leadline.tasks.plan.further_trials import AUTO
 from leadline.tasks.plan.jobs import ALL_ROWS

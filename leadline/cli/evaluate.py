@@ -18,7 +18,7 @@ from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.form import OptionGroup
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.ground.timeline import MOST_CALLS, Timeline, noting_imports, timed_by, write_trace
 from leadline.tasks.runs.run_sentences import gate_reason
 

@@ -25,7 +25,8 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate import GenerateConfig
 from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.perturb import PerturbConfig
-from leadline.flows.shared.form import FormModel, OptionGroup, settings_in
+from leadline.flows.shared.form import FormModel, settings_in
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.flows.shared.settings import FailOn, Judges, Models
 
 
