@@ -14,7 +14,7 @@ ORDER: Final = {
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
     "flows": "shared prefect command dispatch judges check_judges evaluate collect compare perturb generate "
-    "model_version check_version served deploy",
+    "model_version version_request check_version served deploy",
     "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",
     "leadline": "testing api bridges pytest_plugin cli",
 }

@@ -17,20 +17,13 @@ from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.compare import Compare, CompareConfig, CompareResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
-from leadline.flows.model_version import (
-    ModelVersionConfig,
-    ModelVersionResult,
-    VersionRequest,
-    checked_request,
-    evaluation_of,
-    target_of,
-    targets_file_of,
-)
+from leadline.flows.model_version import ModelVersionConfig, ModelVersionResult
 from leadline.flows.prefect.outside_requests import Allowed, check_target
 from leadline.flows.prefect.report_links import comparison_link, run_link
 from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
 from leadline.flows.shared.settings import FailOn, Gate
+from leadline.flows.version_request import VersionRequest, checked_request, evaluation_of, target_of, targets_file_of
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.load import LoadedDataset

@@ -13,14 +13,9 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.check_version import decide, is_final, subject_of
 from leadline.flows.compare import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.model_version import (
-    ModelVersionConfig,
-    ModelVersionResult,
-    evaluation_of,
-    reading_of_suite,
-    target_of,
-)
+from leadline.flows.model_version import ModelVersionConfig, ModelVersionResult
 from leadline.flows.shared.settings import FailOn
+from leadline.flows.version_request import evaluation_of, reading_of_suite, target_of
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load import LoadedDataset
 
