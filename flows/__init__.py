@@ -1,1 +1,1 @@
-"""The flows that tie the steps together, and the command line."""
+"""The jobs, a module or folder each, of which the Prefect flow, the command and the call from Python are made."""

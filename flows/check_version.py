@@ -270,7 +270,7 @@ class CheckVersion(Job[ModelVersionConfig, VersionRequest, JobSteps, ModelVersio
     kept = "Interrupted. Answers and scores are kept: the same command goes on from there."
 
     def check(self, config: ModelVersionConfig) -> VersionRequest:
-        """Check what is measured and who is asked, and load the datasets. See :func:`.prepare.checked_request`."""
+        """Check what is measured and who is asked, and load the datasets. See :func:`.checked_request`."""
         return checked_request(config)
 
     def run(self, config: ModelVersionConfig, checked: VersionRequest, steps: JobSteps) -> ModelVersionResult:

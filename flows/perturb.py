@@ -61,8 +61,8 @@ class PerturbResult(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Perturbation:
-    """A perturbation that could begin.
+class PreparedCopies:
+    """The request after its check, ready for the suite to be written with its copies.
 
     Attributes:
         suite: The cases.
@@ -88,14 +88,14 @@ class Perturbation:
         return EvalContext(Settings(judges=self.judges), ledger=ledger).judge_client()
 
 
-class Perturb(Job[PerturbConfig, Perturbation, JobSteps, PerturbResult]):
+class Perturb(Job[PerturbConfig, PreparedCopies, JobSteps, PerturbResult]):
     """Make perturbed copies of a suite's cases."""
 
     name = "perturb"
     Config = PerturbConfig
     first_step = "load"
 
-    def check(self, config: PerturbConfig) -> Perturbation:
+    def check(self, config: PerturbConfig) -> PreparedCopies:
         """Find the recipes, the place of the copies and the judge, and load the suite.
 
         Raises:
@@ -108,9 +108,9 @@ class Perturb(Job[PerturbConfig, Perturbation, JobSteps, PerturbResult]):
         suite = load_dataset(store, config.suite, cases_only=True, **reading(config.map, format=config.format))
         asked = any(each.asks_judge for each in recipes)
         judges, limits = (judges_of(config.judges), limits_of(config.judges)) if asked else ((), Limits())
-        return Perturbation(store, suite, recipes, output, judges, limits)
+        return PreparedCopies(store, suite, recipes, output, judges, limits)
 
-    def run(self, config: PerturbConfig, checked: Perturbation, steps: JobSteps) -> PerturbResult:
+    def run(self, config: PerturbConfig, checked: PreparedCopies, steps: JobSteps) -> PerturbResult:
         """Make perturbed copies.
 
         Args:
@@ -141,7 +141,7 @@ class Perturb(Job[PerturbConfig, Perturbation, JobSteps, PerturbResult]):
         """Return what is loaded."""
         return {"load": Path(config.suite).name}
 
-    def asks(self, checked: Perturbation) -> bool:
+    def asks(self, checked: PreparedCopies) -> bool:
         """Return whether a judge writes copies."""
         return any(each.asks_judge for each in checked.recipes)
 

@@ -17,7 +17,7 @@ from leadline.evaluators.judge.verdicts import Assessment, chunk_spans, rated
 from leadline.evaluators.judge_client.failures import JudgeError
 
 SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
-FACTS: Final = "expected_facts"
+_FACTS: Final = "expected_facts"
 """Key of the metadata in which a dataset may give facts instead of an expected answer."""
 
 
@@ -85,7 +85,7 @@ async def _guarded(text: str, assess: Callable[[str], Awaitable[Assessment]]) ->
 
 def facts_of(row: Row) -> tuple[str, ...]:
     """Return the facts that an answer must support, as far as the dataset names any."""
-    given = row.metadata.get(FACTS)
+    given = row.metadata.get(_FACTS)
     facts: Sequence[object] = (given,) if isinstance(given, str) else given if isinstance(given, Sequence) else ()
     return tuple(fact for fact in facts if isinstance(fact, str) and fact.strip())
 

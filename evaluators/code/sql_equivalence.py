@@ -37,7 +37,7 @@ ROWS: Final = "sql_rows"
 """Key of a row's metadata that holds their rows: an object of lists by table."""
 
 PROGRAM: Final = Path(__file__).with_name("_duckdb_process.py")
-GRACE: Final = 10.0
+_GRACE: Final = 10.0
 """Seconds beyond those of both queries after which the process is killed: it starts, and makes tables."""
 
 
@@ -323,7 +323,7 @@ class QueryRunner:
         try:
             self._process.stdin.write(json.dumps({**asked, "seconds": seconds}).encode() + b"\n")
             self._process.stdin.flush()
-            deadline = time.monotonic() + 2 * seconds + GRACE
+            deadline = time.monotonic() + 2 * seconds + _GRACE
             while True:
                 answer: dict[str, Any] = json.loads(self._line(deadline))
                 if "begins" in answer:

@@ -111,7 +111,7 @@ class Row:
         categories: Free labels of the case.
         expected_documents: Documents that should have been retrieved.
         metadata: Everything else that the dataset has about the row.
-        expected_annotations: Ground truth of a data item, see :mod:`.core.annotations`; ``None`` when absent.
+        expected_annotations: Ground truth of a data item, see :mod:`.annotations`; ``None`` when absent.
         predicted_annotations: What the model found in the item, ``None`` when there is nothing of it (``()`` or ``[]``
             says that it found nothing).
         duration_s: How long the answer took, in seconds; ``None`` when it was not recorded, as with the next three.

@@ -55,11 +55,11 @@ Inputs: TypeAlias = Annotated[tuple[Input, ...], BeforeValidator(_as_list), Fiel
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)]
 
 
-class _Part(BaseModel):
+class _FileTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
-class Settled(_Part):
+class Settled(_FileTable):
     """The result of a row about which the judge is not asked.
 
     Attributes:
@@ -71,7 +71,7 @@ class Settled(_Part):
     message: str = Field("", max_length=1_000)
 
 
-class MetricText(_Part):
+class MetricText(_FileTable):
     """The names of the metric, where they are not the evaluator's; its key is the last part of the id by default."""
 
     key: Key | None = None
@@ -79,7 +79,7 @@ class MetricText(_Part):
     description: str | None = Field(None, min_length=1, max_length=5_000)
 
 
-class JudgeFile(_Part):
+class JudgeFile(_FileTable):
     """The keys that both kinds of file have.
 
     Attributes:
@@ -273,7 +273,7 @@ class UserFile(JudgeFile):
         return out | {name: value for name, value in more.items() if value}
 
 
-class ItemVerdicts(_Part):
+class ItemVerdicts(_FileTable):
     """A yes or no about each of several items; the metric is the share of yes.
 
     Attributes:

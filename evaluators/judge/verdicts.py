@@ -24,10 +24,10 @@ def _text_or_nothing(value: object) -> object:
     return "" if value is None else value
 
 
-YesNo: TypeAlias = Annotated[Literal["yes", "no"], BeforeValidator(_plain_word)]
+_YesNo: TypeAlias = Annotated[Literal["yes", "no"], BeforeValidator(_plain_word)]
 """One of the two words, in any case."""
 
-YesNoIdk: TypeAlias = Annotated[Literal["yes", "no", "idk"], BeforeValidator(_plain_word)]
+_YesNoIdk: TypeAlias = Annotated[Literal["yes", "no", "idk"], BeforeValidator(_plain_word)]
 """One of three words; ``idk`` is "I do not know"."""
 
 Reason: TypeAlias = Annotated[str, BeforeValidator(_text_or_nothing)]
@@ -35,7 +35,7 @@ Reason: TypeAlias = Annotated[str, BeforeValidator(_text_or_nothing)]
 
 
 class JudgeReply(BaseModel):
-    """The base of judges' replies in JSON; :func:`.strict_schema` makes the schema that providers enforce.
+    """The base of judges' replies in JSON; ``strict_schema`` makes the schema that providers enforce.
 
     Reading is more lenient than that schema, for judges that are not forced to follow it: other keys are ignored, and
     keys with a default may be missing.
@@ -48,14 +48,14 @@ class Verdict(JudgeReply):
     """Yes or no about one item. The reason comes first, so that the judge thinks before it decides."""
 
     reason: Reason = ""
-    verdict: YesNo
+    verdict: _YesNo
 
 
 class VerdictOrIdk(JudgeReply):
     """Yes, no, or "I do not know" about one item."""
 
     reason: Reason = ""
-    verdict: YesNoIdk
+    verdict: _YesNoIdk
 
 
 class Verdicts(JudgeReply):
@@ -139,7 +139,7 @@ class Assessment(JudgeReply):
     """A judge's rating. The rationale comes first, so that the judge thinks before it decides."""
 
     rationale: Reason = ""
-    rating: YesNo
+    rating: _YesNo
 
 
 def rated(metric: str, assessment: Assessment) -> RowScore:

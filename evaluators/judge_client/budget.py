@@ -17,7 +17,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.settings_file import FILE, named_tables, project_scope
 from leadline.evaluators.judge_client.failures import BudgetSpent
 
-TEAM_VARIABLE: Final = "LEADLINE_TEAM"
+_TEAM_VARIABLE: Final = "LEADLINE_TEAM"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -227,7 +227,7 @@ def team_budget(team: str | None, file: Path | None, environment: Mapping[str, s
     scope = project_scope(environment)
     if scope is not None and scope.team and (team or scope.team) != scope.team:
         raise scope.refused("This team", f"the budget of {scope.team}")
-    named = team or (scope.team if scope else "") or environment.get(TEAM_VARIABLE)
+    named = team or (scope.team if scope else "") or environment.get(_TEAM_VARIABLE)
     if not named:
         return None
     budgets = team_budgets(file)
@@ -235,7 +235,7 @@ def team_budget(team: str | None, file: Path | None, environment: Mapping[str, s
         there = f"there are {', '.join(sorted(budgets))}" if budgets else "there are none"
         raise UsageError(
             f"{file or FILE} has no budget for the team {named[:64]!r}; {there}.",
-            hint=f"Write [budgets.TEAM] with month_cost or month_calls, or correct --team or {TEAM_VARIABLE}.",
+            hint=f"Write [budgets.TEAM] with month_cost or month_calls, or correct --team or {_TEAM_VARIABLE}.",
             code=ErrorCode.CONFIG_CONTENT,
         )
     return budgets[named]

@@ -29,7 +29,7 @@ _running: set[Future[Any]] = set()
 _shared: set[asyncio.Task[Any]] = set()
 _sent: set[asyncio.Task[Any]] = set()
 _given_up: set[asyncio.Task[Any]] = set()
-TICK_S: Final = 0.05
+_TICK_S: Final = 0.05
 """Seconds between two looks at the loop's clock; of a longer time between them, only twice as much counts."""
 
 
@@ -150,19 +150,19 @@ class _LoopTime:
             self._seen = self._loop.time()
             if not self._ticking:
                 self._ticking = True
-                self._loop.call_later(TICK_S, self._tick)
+                self._loop.call_later(_TICK_S, self._tick)
 
     def leave(self) -> None:
         self._deadlines -= 1
 
     def now(self) -> float:
-        return self._counted + min(self._loop.time() - self._seen, 2 * TICK_S)
+        return self._counted + min(self._loop.time() - self._seen, 2 * _TICK_S)
 
     def _tick(self) -> None:
         self._counted, self._seen = self.now(), self._loop.time()
         self._ticking = self._deadlines > 0
         if self._ticking:
-            self._loop.call_later(TICK_S, self._tick)
+            self._loop.call_later(_TICK_S, self._tick)
 
 
 _times: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopTime]] = WeakKeyDictionary()

@@ -73,7 +73,7 @@ def litellm() -> ModuleType:
     module.drop_params = True
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it would show what servers say as they say it
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", module="pydantic")
-    bound_replies()
+    _bound_replies()
     return module
 
 
@@ -129,7 +129,7 @@ current: Final[ContextVar[Exchange | None]] = ContextVar("leadline_litellm_excha
 """The attempt that the running task makes."""
 
 
-def bound_replies() -> None:
+def _bound_replies() -> None:
     """Have LiteLLM make its connections by a transport with limits; to be called once, after it was imported."""
     import httpx
     from litellm.llms.custom_httpx import aiohttp_transport

@@ -47,7 +47,7 @@ class LiteLLMTransport:
     LiteLLM gives up a silent connection after the judge's ``timeout_s``. The deadline around that, for what trickles,
     counts LiteLLM's own work, too, so it is longer until a first call is back.
 
-    Replies are bounded as on every other wire, see :mod:`.litellm_http`.
+    Replies are bounded as on every other wire, see :mod:`.litellm_library`.
 
     Raises:
         JudgeRefused: LiteLLM is not installed.

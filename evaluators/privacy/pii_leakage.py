@@ -188,7 +188,7 @@ class PiiLeakage(LeakageEvaluator):
     def _entities(self, texts: Sequence[str], ctx: EvalContext) -> Sequence[tuple[Entity, ...]]:
         """Return what the model finds in texts."""
         (ref,) = self.models(ctx)
-        require_kinds(ref, token_classifiers.types_of(ref, settings=ctx.settings), self.params.ner_types)
+        _require_kinds(ref, token_classifiers.types_of(ref, settings=ctx.settings), self.params.ner_types)
         return token_classifiers.entities(ref, texts, settings=ctx.settings)
 
     def _with_names(self, row: Row, entities: Mapping[str, tuple[Entity, ...]]) -> RowScore:
@@ -203,7 +203,7 @@ class PiiLeakage(LeakageEvaluator):
         return self.scored(answer, context, aside=examined[0])
 
     def _with_entities(self, by_rules: Sequence[RuleMatch], entities: Sequence[Entity]) -> list[LeakFinding]:
-        names = names_in(entities, self.params.ner_types, self.params.ner_probability, by_rules)
+        names = _names_in(entities, self.params.ner_types, self.params.ner_probability, by_rules)
         return sorted([*by_rules, *names], key=lambda finding: finding.start)
 
 
@@ -228,7 +228,7 @@ def kind_of(type_: str) -> str:
     return _KIND_OF.get(plain, type_.lower())
 
 
-def require_kinds(ref: ModelRef, types: Iterable[str], wanted: Collection[str]) -> None:
+def _require_kinds(ref: ModelRef, types: Iterable[str], wanted: Collection[str]) -> None:
     """Refuse a model that tells nothing of what is wanted.
 
     Args:
@@ -248,7 +248,7 @@ def require_kinds(ref: ModelRef, types: Iterable[str], wanted: Collection[str]) 
         )
 
 
-def names_in(
+def _names_in(
     entities: Iterable[Entity], wanted: Collection[str], least: float, known: Sequence[LeakFinding]
 ) -> list[NameMatch]:
     """Return the entities that are wanted, without those that overlap what rules found.

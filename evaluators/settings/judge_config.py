@@ -22,7 +22,7 @@ UNNAMED: Final = "default"
 """Key of a judge that no table of ``leadline.toml`` names, but a model."""
 
 Combining: TypeAlias = Literal["majority", "mean", "dawid-skene"]
-LEAST_MEMBERS: Final = 2
+_LEAST_MEMBERS: Final = 2
 _Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -197,7 +197,7 @@ class JuryConfig(JudgeConfig):
     What it inherits of a single judge (sampling, limits, prices) is that of its members.
     """
 
-    members: tuple[JudgeConfig, ...] = Field(min_length=LEAST_MEMBERS, description="The judges.")
+    members: tuple[JudgeConfig, ...] = Field(min_length=_LEAST_MEMBERS, description="The judges.")
     combine: Combining = Field("majority", description="How their verdicts become one.")
     weights: tuple[MetricWeights, ...] = Field((), description="What labels taught of the members, for dawid-skene.")
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.data.details import Details, LabelValues
 
 
-MOST_ERRORS: Final = 1000
+_MOST_ERRORS: Final = 1000
 """Errors of an answer that are counted."""
 
 _NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -68,7 +68,7 @@ class SchemaError:
 
 
 def errors_of(value: Any, schema: str, seconds: float) -> list[SchemaError]:
-    """Return where a value does not satisfy a schema, sorted by place; at most :data:`MOST_ERRORS`.
+    """Return where a value does not satisfy a schema, sorted by place; at most :data:`_MOST_ERRORS`.
 
     Args:
         value: The value of an answer.
@@ -83,7 +83,7 @@ def errors_of(value: Any, schema: str, seconds: float) -> list[SchemaError]:
 
     token = _DEADLINE.set(time.monotonic() + seconds)
     try:
-        errors = islice(_validator(schema).iter_errors(value), MOST_ERRORS)
+        errors = islice(_validator(schema).iter_errors(value), _MOST_ERRORS)
         found = [SchemaError(_path(one.absolute_path), str(one.validator), one.message[:300]) for one in errors]
     except Unresolvable as error:
         raise SchemaFault(f"it refers to {str(getattr(error, 'ref', error))[:200]}, which is not in it") from None
@@ -285,7 +285,7 @@ class JsonSchema(RowEvaluator):
                 "errors_per_answer",
                 "Errors against the schema, per answer that has one.",
                 name="Schema errors per answer",
-                range=(0.0, float(MOST_ERRORS)),
+                range=(0.0, float(_MOST_ERRORS)),
                 threshold=None,
                 dataset_level=True,
             ),

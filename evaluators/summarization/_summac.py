@@ -30,7 +30,7 @@ BLOCK_PAIRS: Final = 20_000
 """Pairs of sentences that are in memory at a time."""
 
 ZeroShot: TypeAlias = Literal["difference", "package", "entailment"]
-SHORTEST: Final = 11
+_SHORTEST: Final = 11
 """Characters of a sentence that counts, at least; shorter ones are headings and remains of lists."""
 
 _REASONS: Final[dict[type[LeadlineError], Reason]] = {
@@ -204,7 +204,7 @@ class SummaryPart:
 
 def counting(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
     """Return the sentences that are long enough to count, or all if every one is too short."""
-    return tuple(sentence for sentence in sentences if len(sentence.text) >= SHORTEST) or tuple(sentences)
+    return tuple(sentence for sentence in sentences if len(sentence.text) >= _SHORTEST) or tuple(sentences)
 
 
 def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> SummaryPart:

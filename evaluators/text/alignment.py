@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SCALE: Final = 1_000_000
 """Similarities are compared to the sixth digit, as integers, so that ties are ties."""
 
-TOO_LONG: Final = 3 * 10**11
+_TOO_LONG: Final = 3 * 10**11
 """Product of two lengths above which :func:`lcs_length` refuses: 5 to 90 seconds of work."""
 
 _SHORT: Final = 1_000_000
@@ -118,7 +118,7 @@ def lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
     Raises:
         OverflowError: The texts are so long that this could take minutes.
     """
-    if len(a) * len(b) > TOO_LONG:
+    if len(a) * len(b) > _TOO_LONG:
         raise OverflowError(f"texts of {len(a):,} and {len(b):,} words are too long for a common subsequence")
     from rapidfuzz.distance import LCSseq
 

@@ -19,7 +19,7 @@ Decimal: TypeAlias = Literal["point", "comma"]
 
 NEARLY: Final = 1e-6
 """Share of the expected number by which another may differ that is not whole, where nobody says how much."""
-MOST_DIGITS: Final = 300
+_MOST_DIGITS: Final = 300
 MOST_DECIMALS: Final = 1200
 
 _SPACES: Final = "\u0020\u00a0\u2009\u202f"
@@ -47,10 +47,10 @@ _OVER: Final = re.compile(rf"(?:[{_SPACES}](?P<top>\d{{1,3}}))?/(?P<below>[1-9]\
 _EXPONENT: Final = re.compile(
     rf"[eE](?P<e>[-+]?\d{{1,4}})|(?P<power>{_POWER})|[{_SPACES}]?[x\u00d7·*][{_SPACES}]?10(?P<times>{_POWER})"
 )
-MOST_NUMBERS: Final = 5_000
+_MOST_NUMBERS: Final = 5_000
 """Numbers of a text that are read."""
 
-MOST_DIGITS_IN_TEXT: Final = 30
+_MOST_DIGITS_IN_TEXT: Final = 30
 """Digits of a number that is read; a longer one is an identifier or noise."""
 
 _MARKS: Final = re.compile(
@@ -213,7 +213,7 @@ def _in_digits(text: str, decimal: Decimal) -> Iterator[Quantity]:
 def _value(text: str, found: re.Match[str]) -> tuple[Fraction | None, int]:
     """Return what digits say without their sign, and where they end."""
     digits, part, end = re.sub(r"\D", "", found["whole"] or ""), (found["part"] or "")[1:MOST_DECIMALS], found.end()
-    if len(digits) > MOST_DIGITS:
+    if len(digits) > _MOST_DIGITS:
         return None, end
     value = Fraction(int((digits + part) or 0), 10 ** len(part))
     if found["vulgar"]:
@@ -226,7 +226,7 @@ def _value(text: str, found: re.Match[str]) -> tuple[Fraction | None, int]:
     if power is None or (power["power"] and value != 10):
         return value, end
     exponent = int(next(filter(None, power.groups())).lstrip("^").translate(_RAISED))
-    if abs(exponent) > MOST_DIGITS:
+    if abs(exponent) > _MOST_DIGITS:
         return None, power.end()
     return (Fraction(1) if power["power"] else value) * Fraction(10) ** exponent, power.end()
 
@@ -311,17 +311,17 @@ def read_numbers(text: str, *, marks: bool = False) -> list[Number]:
     ``1,234.5``, ``1.234,5``, ``1'234.5`` and ``1,00,000`` are read, and ``1.5 million``, "twenty-five" and "third".
 
     Args:
-        text: Any text; of a long one the first :data:`MOST_NUMBERS` numbers.
+        text: Any text; of a long one the first :data:`_MOST_NUMBERS` numbers.
         marks: Read the marks of lists and citations too.
     """
     plain = text if marks else without_marks(text)
     found: list[Number] = []
     for token in _TOKEN.finditer(plain):
-        if len(found) >= MOST_NUMBERS:
+        if len(found) >= _MOST_NUMBERS:
             break
         number = _number(token)
         if number is None:  # 714.338.6790, 2024.03.05 and the like: each part is one
-            parts = _PART.finditer(token[0]) if token[0][0].isdigit() and len(token[0]) <= MOST_DIGITS_IN_TEXT else ()
+            parts = _PART.finditer(token[0]) if token[0][0].isdigit() and len(token[0]) <= _MOST_DIGITS_IN_TEXT else ()
             found += [
                 Number(float(part[0]), token.start() + part.start(), token.start() + part.end()) for part in parts
             ]
@@ -354,7 +354,7 @@ def _number(token: re.Match[str]) -> Number | None:
         value = value_of_word("".join(c for c in unicodedata.normalize("NFKD", text.lower()) if c.isalpha()))
         return None if value is None else Number(value, token.start(), token.end(), spelt=True)
     text = unicodedata.normalize("NFKC", text).rstrip(".,'")
-    if len(text) > MOST_DIGITS_IN_TEXT or not text.isascii():
+    if len(text) > _MOST_DIGITS_IN_TEXT or not text.isascii():
         return None
     if _GROUPED.fullmatch(text):
         text = text.replace(",", "").replace("'", "")

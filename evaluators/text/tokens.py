@@ -59,7 +59,7 @@ class _NltkTokenizer:
 
     def __init__(self) -> None:
         self._reference: Callable[[str], list[str]] = (
-            nltk_part("nltk.tokenize.destructive").NLTKWordTokenizer().tokenize
+            _nltk_part("nltk.tokenize.destructive").NLTKWordTokenizer().tokenize
         )
         self._inner = _remembering(partial(self._tokens, final=False))
         self._last = _remembering(partial(self._tokens, final=True))
@@ -127,7 +127,7 @@ def rouge_words(text: str, *, stem: bool = False) -> list[str]:
 
 @cache
 def _stemmer() -> Callable[[str], str]:
-    return _remembering(nltk_part("nltk.stem.porter").PorterStemmer().stem)
+    return _remembering(_nltk_part("nltk.stem.porter").PorterStemmer().stem)
 
 
 def valor_words(text: str) -> list[str]:
@@ -146,7 +146,7 @@ def _valor_word():  # type: ignore[no-untyped-def]  # regex has no types
 
 
 @cache
-def nltk_part(name: str) -> Any:
+def _nltk_part(name: str) -> Any:
     """Return a module of NLTK, such as ``nltk.stem.porter``.
 
     Raises:
@@ -162,13 +162,13 @@ def nltk_part(name: str) -> Any:
 
 
 def _import(name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
-    """Import for the modules of NLTK: as ever, but modules of NLTK by :func:`nltk_part`."""
+    """Import for the modules of NLTK: as ever, but modules of NLTK by :func:`_nltk_part`."""
     if level or name.partition(".")[0] != "nltk":
         return __import__(name, scope, local, wanted, level)
     if _file(name).is_file():
-        return nltk_part(name)
+        return _nltk_part(name)
     package = ModuleType(name)
-    vars(package).update({part: nltk_part(f"{name}.{part}") for part in wanted})
+    vars(package).update({part: _nltk_part(f"{name}.{part}") for part in wanted})
     return package
 
 

@@ -1,4 +1,4 @@
-"""Results on standard output: tables for people, JSON for programs. Texts from datasets are never trusted."""
+"""Output of commands: tables for people, JSON for programs, faults of this machine in words. No text is trusted."""
 
 from __future__ import annotations
 

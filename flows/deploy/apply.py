@@ -1,5 +1,7 @@
 """Making work pools, deployments and automations on a Prefect server, as a file says; doing it again changes nothing.
 
+A note on the server has the digests of what Leadline's own file deployed, and says which things another file did.
+
 Unlike ``prefect deploy``, which removes and remakes the automations of a deployment's triggers, this changes them in
 place: an event that comes in the meantime is not lost.
 """
@@ -96,9 +98,9 @@ def deploy(file: DeploymentFile, *, keep: bool = False) -> Iterator[Deployed]:
     """
     with get_client(sync_client=True) as client:
         try:
-            known = origins(client, file, keep=keep)
+            known = _origins(client, file, keep=keep)
             yield from _deploy(client, file, known)
-            write_note(client, known.note())
+            _write_note(client, known.note())
         except PrefectHTTPStatusError as error:
             message = " ".join(error.response.text.split())[:500]
             raise LeadlineError(
@@ -415,7 +417,7 @@ class Origins:
         return {key: noted for key, noted in {**self.noted, **made}.items() if key in self.own}
 
 
-def origins(client: SyncPrefectClient, file: DeploymentFile, *, keep: bool) -> Origins:
+def _origins(client: SyncPrefectClient, file: DeploymentFile, *, keep: bool) -> Origins:
     """Return what is known of a file's things.
 
     Args:
@@ -428,7 +430,7 @@ def origins(client: SyncPrefectClient, file: DeploymentFile, *, keep: bool) -> O
     return Origins(digests(file), digests(read_deployment_file()), known, keep)
 
 
-def write_note(client: SyncPrefectClient, note: dict[str, str]) -> None:
+def _write_note(client: SyncPrefectClient, note: dict[str, str]) -> None:
     """Keep a note on the server.
 
     Args:

@@ -1,4 +1,4 @@
-"""Dispatchers: plug-ins that have chunks scored by an engine of their own. Prefect's workers need none."""
+"""Dispatchers: plug-ins that have chunks scored by an engine of their own (Prefect's workers need none); failures."""
 
 from __future__ import annotations
 

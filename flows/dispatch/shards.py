@@ -1,4 +1,4 @@
-"""Shards: flow runs on workers that score chunks in turn, watched from one thread until they end.
+"""Shards: flow runs on workers that score chunks in turn, watched from one thread until they end; and their heartbeats.
 
 Chunks wait for a moment, until no more come, and are then shared out: each idle worker gets one shard, so that the
 start of its process, with its imports and models, is paid once. A chunk's result is known when its task run ends; those

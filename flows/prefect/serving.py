@@ -49,7 +49,7 @@ async def _serve(record: Path, about: Mapping[str, Any]) -> None:
             await asyncio.sleep(SETTLE_S)
             await super().shutdown(sockets)
 
-    prepare_database()
+    _prepare_database()
     config = uvicorn.Config(
         create_app(),
         host="127.0.0.1",
@@ -87,7 +87,7 @@ async def _unused(server: uvicorn.Server, limit_s: float) -> None:
             seen, last = server.server_state.total_requests, time.monotonic()
 
 
-def prepare_database() -> bool:
+def _prepare_database() -> bool:
     """Create the database that Prefect's settings name, if it is a file of SQLite that is not there yet.
 
     Returns:

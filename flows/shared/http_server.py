@@ -1,4 +1,4 @@
-"""The HTTP server of webhook, metrics and reports: who sends no request in time is dropped, and keeps nobody out.
+"""The HTTP server of webhooks, telemetry and reports: who sends no request in time is dropped; tokens are compared.
 
 uvicorn limits the time between two requests, but not that of a request's headers, and its limit of connections counts
 those that have sent nothing. So a few dozen connections with half a request each would shut a server.

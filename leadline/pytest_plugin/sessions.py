@@ -96,7 +96,7 @@ class PluginSession:
         return self._outcomes[key].of(check)
 
     def _evaluated(self, suite: Suite) -> RunOutcomes:
-        found = evaluate_once(suite, self._folder)
+        found = _evaluate_once(suite, self._folder)
         against = suite.settings.get("against") not in (None, "", NONE)
         outcomes = RunOutcomes(
             Store.open(found.store), found.outcome, fail_cases=self.settings.fail_cases, against=against
@@ -178,7 +178,7 @@ class SharedRun(NamedTuple):
     store: str
 
 
-def evaluate_once(suite: Suite, folder: Path) -> SharedRun:
+def _evaluate_once(suite: Suite, folder: Path) -> SharedRun:
     """Evaluate a suite unless a process of the session did so already.
 
     Args:

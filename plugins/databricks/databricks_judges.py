@@ -12,10 +12,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "recall": ("document_recall",),
 }
 LISTS: Final = frozenset({"ratings", "rationales", "error_messages"})
-WITH_TRUTH: Final = ("context_sufficiency", "groundedness", "correctness", "safety")
-WITHOUT_TRUTH: Final = ("chunk_relevance", "groundedness", "relevance_to_query", "safety")
+_WITH_TRUTH: Final = ("context_sufficiency", "groundedness", "correctness", "safety")
+_WITHOUT_TRUTH: Final = ("chunk_relevance", "groundedness", "relevance_to_query", "safety")
 RETRIEVAL: Final = frozenset({"context_sufficiency", "chunk_relevance"})
-_CUSTOM_FIRST: Final = len(WITH_TRUTH)
+_CUSTOM_FIRST: Final = len(_WITH_TRUTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def assessment(judges: Sequence[JudgeColumns]) -> dict[str, str]:
     Args:
         judges: The judges that ran. Those of a user's own count after all others.
     """
-    with_truth, without = (_ordered(judges, names) for names in (WITH_TRUTH, WITHOUT_TRUTH))
+    with_truth, without = (_ordered(judges, names) for names in (_WITH_TRUTH, _WITHOUT_TRUTH))
     return {
         part: f"CASE WHEN has_ground_truth THEN {of(with_truth)} ELSE {of(without)} END"
         for part, of in (("rating", _rating), ("root_cause", _root_cause), ("rationale", _rationale))

@@ -52,11 +52,11 @@ KINDS: Final = (
 _log = logging.getLogger("leadline.ui")
 PACKAGE: Final = "leadline.plugins.ui"
 TOKEN: Final = "token"  # noqa: S105 - the parameter's name
-COOKIE_S: Final = 30 * 24 * 3600
+_COOKIE_S: Final = 30 * 24 * 3600
 OPEN: Final = frozenset({"/health", "/style.css"})
 """What anybody may read: it says nothing about a run."""
 
-PAGE_POLICY: Final = (
+_PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS: Final = {
@@ -85,7 +85,7 @@ class Pages:
         object.__setattr__(self, "index", RunIndex(self.store))
 
     def app(self) -> Starlette:
-        """Return the application, to which everybody has access: see :class:`.access.TokenAccess`."""
+        """Return the application, to which everybody has access: see :class:`TokenAccess`."""
         routes = [
             Route("/style.css", _style),
             Route("/health", _health),
@@ -237,7 +237,7 @@ class TokenAccess:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
-                headers.setdefault("Content-Security-Policy", PAGE_POLICY)
+                headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
@@ -269,7 +269,7 @@ class TokenAccess:
         answer.set_cookie(
             self.cookie,
             self._pass(),
-            max_age=COOKIE_S,
+            max_age=_COOKIE_S,
             httponly=True,
             samesite="lax",
             secure=secure,

@@ -1,6 +1,6 @@
 """Changes since the baseline: newly broken and newly fixed rows, and what cannot be told. See ``docs/changes.md``.
 
-:mod:`leadline.tasks.compare.against` finds the baseline, compares, and fills the tables ``baseline``,
+:mod:`leadline.tasks.compare.run_changes` finds the baseline, compares, and fills the tables ``baseline``,
 ``model_changes``, ``metric_changes`` and ``row_changes``; this module reads them.
 """
 

@@ -18,10 +18,10 @@ from leadline.tasks.statistics.bounded_mean import mean_of_clusters
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LEAST_BIAS: Final = 0.05
+_LEAST_BIAS: Final = 0.05
 """A judge is biased where the interval of its bias lies beyond this share of the pairs."""
 
-LEAST_INCONSISTENT: Final = 0.25
+_LEAST_INCONSISTENT: Final = 0.25
 """A judge contradicts itself where the interval of the share of pairs on which it does lies above this."""
 
 
@@ -150,14 +150,14 @@ class PositionBias:
     @property
     def preferred(self) -> str:
         """``"first"`` or ``"second"`` where the place decides significantly often, else ``""``."""
-        if self.bias.low > LEAST_BIAS:
+        if self.bias.low > _LEAST_BIAS:
             return "first"
-        return "second" if self.bias.high < -LEAST_BIAS else ""
+        return "second" if self.bias.high < -_LEAST_BIAS else ""
 
     @property
     def contradicts(self) -> bool:
         """True where the judge contradicts itself in significantly many pairs."""
-        return self.inconsistent.low > LEAST_INCONSISTENT
+        return self.inconsistent.low > _LEAST_INCONSISTENT
 
 
 def position_bias(pairs: Sequence[JudgedPair]) -> PositionBias | None:

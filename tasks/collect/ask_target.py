@@ -56,7 +56,7 @@ _NO_TEXT: Final = {
 """Why a reply has no text, by its end; one that ended by itself is an empty answer."""
 
 _SHOWN: Final = 200
-IN_MEMORY: Final = "in_memory:"
+_IN_MEMORY: Final = "in_memory:"
 """Begins the name of a function that a program handed over, in place of its module."""
 
 _held: Final[dict[str, list[Callable[[Case], Any]]]] = {}
@@ -75,7 +75,7 @@ def check_target(target: Target) -> None:
     if target.kind == "litellm":
         check_provider(target.config())
     if target.kind == "function":
-        load_function(str(target.function))
+        _load_function(str(target.function))
 
 
 class Asker:
@@ -141,7 +141,7 @@ class Asker:
         """Return the message to send: a conversation, a request, or the case itself."""
         target = self.target
         if target.kind == "http":
-            return ({"role": "request", "content": json.dumps(request_of(target, case), ensure_ascii=False)},)
+            return ({"role": "request", "content": json.dumps(_request_of(target, case), ensure_ascii=False)},)
         if target.kind == "function":
             return ({"role": "case", "content": json.dumps(case.values(), ensure_ascii=False)},)
         question = case.question if target.prompt is None else render_text(target.prompt, _named(case))
@@ -175,14 +175,14 @@ class Asker:
 def _transport(target: Target) -> Transport:
     if target.kind == "litellm":
         return remote_transport(target.config())
-    return HttpTransport(target) if target.kind == "http" else FunctionTransport(target)
+    return HttpTransport(target) if target.kind == "http" else _FunctionTransport(target)
 
 
 def _named(case: Case) -> dict[str, Any]:
     return case.values() | {"case": case.values()}
 
 
-def request_of(target: Target, case: Case) -> dict[str, Any]:
+def _request_of(target: Target, case: Case) -> dict[str, Any]:
     """Return what is sent for a case: ``query`` and ``body``; headers are added on the wire.
 
     Args:
@@ -259,7 +259,7 @@ def held(function: Callable[[Case], Any], name: str) -> Iterator[str]:
         name: An identifier. Answers that were given under it are taken to be this function's, so it says which code
             gives them.
     """
-    path = f"{IN_MEMORY}{name}"
+    path = f"{_IN_MEMORY}{name}"
     with _lock:
         _held.setdefault(path, []).append(function)
     try:
@@ -269,7 +269,7 @@ def held(function: Callable[[Case], Any], name: str) -> Iterator[str]:
             _held[path].remove(function)
 
 
-def load_function(path: str) -> Callable[[Case], Any]:
+def _load_function(path: str) -> Callable[[Case], Any]:
     """Import ``package.module:function``; modules of the working directory are found, too.
 
     Raises:
@@ -298,7 +298,7 @@ def load_function(path: str) -> Callable[[Case], Any]:
     return found  # type: ignore[no-any-return]
 
 
-class FunctionTransport:
+class _FunctionTransport:
     """Calls a function with a :class:`~leadline.tasks.collect.cases.Case`.
 
     A coroutine function runs in the judges' loop; any other in a thread of its own, which goes on after a time-out,
@@ -310,7 +310,7 @@ class FunctionTransport:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._function = load_function(str(target.function))
+        self._function = _load_function(str(target.function))
 
     async def send(
         self,

@@ -128,7 +128,7 @@ def collect(
     with scratch_folder(store, "collect") as folder:
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
-        with AnswerTable(folder, suite.cases * len(targets)) as table:
+        with _AnswerTable(folder, suite.cases * len(targets)) as table:
             askers = [Asker(target, ledger, budget) for target in targets]
             try:
                 run_in_loop(_ask_all(askers, cases, table, done, progress))
@@ -148,7 +148,7 @@ def collect(
 
 
 async def _ask_all(
-    askers: Sequence[Asker], cases: Path, table: AnswerTable, done: Collected, progress: Progress
+    askers: Sequence[Asker], cases: Path, table: _AnswerTable, done: Collected, progress: Progress
 ) -> None:
     """Put every case to every model; a slow model does not delay the others."""
     try:
@@ -201,7 +201,7 @@ class _ModelRun:
         number: int,
         models: int,
         cases: Path,
-        table: AnswerTable,
+        table: _AnswerTable,
         done: Collected,
         progress: Progress,
     ) -> None:
@@ -286,7 +286,7 @@ def _fields(answer: TargetAnswer, of_case: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value not in ([], {})}
 
 
-class AnswerTable:
+class _AnswerTable:
     """Takes rows as they come, keeps them in a scratch file, and copies them out in order.
 
     It takes eight bytes of memory a row.
@@ -300,7 +300,7 @@ class AnswerTable:
         self._places = array("q", [_ABSENT]) * rows
         self._scratch: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
 
-    def __enter__(self) -> AnswerTable:
+    def __enter__(self) -> _AnswerTable:
         return self
 
     def __exit__(

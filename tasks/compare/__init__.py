@@ -1,8 +1,8 @@
 """Comparing a candidate with a baseline, case by case. See ``docs/compare.md``.
 
 :func:`.engine.compare` is the way in. It finds the two sides (:mod:`.sides`), opens both runs (:mod:`.run_pair`),
-chooses the metrics (:mod:`.metric_choice`), measures each (:mod:`.measure`, with :mod:`.paired`,
-:mod:`.paired_dataset_metrics`, :mod:`.slice_differences`, :mod:`.tango`, :mod:`.sample_size` and :mod:`.run_flips`),
+chooses the metrics (:mod:`.metric_choice`), measures each (:mod:`.measure`, with
+:mod:`.paired_dataset_metrics` and :mod:`.slice_differences`; the formulas are in :mod:`leadline.tasks.statistics`),
 judges all of them together (:mod:`.verdicts`), and publishes the result (:mod:`.report`). :mod:`.options` and
 :mod:`.results` are its values.
 """

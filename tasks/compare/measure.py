@@ -146,7 +146,7 @@ def _per_row(
         None if moved is None or not np.isfinite(total) else (total + sign * moved) / n
         for moved in (counted.worst, counted.best)
     ]
-    flips = find_flips(connection, values, differences, metric, found.models, options.shown)
+    flips = _find_flips(connection, values, differences, metric, found.models, options.shown)
     same = counted.same and not differences.any()
     question = VerdictQuestion(measured, margin, coverage.share, bounds[0], bounds[1], same)
     flipped = flips.passed_to_failed is not None and flips.failed_to_passed is not None and values.clusters is None
@@ -162,7 +162,7 @@ def _per_row(
             failed_to_passed=flips.failed_to_passed,
             p_flips=sign_test(flips.failed_to_passed or 0, flips.passed_to_failed or 0) if flipped else None,
             changed_rows=flips.shown,
-            churn=find_churn(connection, values, metric),
+            churn=_find_churn(connection, values, metric),
             wins=measured.wins,
             losses=measured.losses,
             ties=measured.n - measured.wins - measured.losses,
@@ -219,7 +219,7 @@ class _Side:
         return np.where(self.counts > 1, 2 * ones * (self.counts - ones) / (n * (n - 1)), 0.0)
 
 
-def find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInfo) -> Churn | None:
+def _find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInfo) -> Churn | None:
     """Return the churn of a metric that asks a judge; ``None`` for others, and without a threshold.
 
     Args:
@@ -314,7 +314,7 @@ def start_flips(connection: DuckDBPyConnection) -> None:
     connection.execute(sql("compare/flips"))
 
 
-def find_flips(
+def _find_flips(
     connection: DuckDBPyConnection,
     values: Values,
     better: npt.NDArray[np.float64],

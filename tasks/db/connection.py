@@ -1,4 +1,4 @@
-"""Connections to DuckDB: the run's database, and the views over its dataset."""
+"""Connections to DuckDB: the run's database, compacted at its end, and the views over its dataset."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FEW_ROWS: Final = 5_000
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
 """Databases that stay open between steps, each with a connection once it is open."""
 
-LEAST_SIZE: Final = 4 << 20
+_LEAST_SIZE: Final = 4 << 20
 """Bytes of a file below which rewriting saves too little."""
 
-LEAST_FREE: Final = 0.2
+_LEAST_FREE: Final = 0.2
 """Share of blocks that must be free."""
 
 
@@ -170,14 +170,14 @@ def compact(database: Path) -> bool:
     Args:
         database: The file.
     """
-    if database.stat().st_size < LEAST_SIZE:
+    if database.stat().st_size < _LEAST_SIZE:
         return False
     with connect() as connection:
         connection.execute(f"ATTACH {literal(database)} AS old (READ_ONLY)")
         ((size, free, total),) = connection.execute(
             "SELECT block_size, free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = 'old'"
         ).fetchall()
-        if free < LEAST_FREE * total:
+        if free < _LEAST_FREE * total:
             return False
         with replacing(database) as draft:
             connection.execute(f"ATTACH {literal(draft)} AS new (BLOCK_SIZE {size})")

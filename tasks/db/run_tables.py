@@ -110,7 +110,7 @@ class MetricRule:
 
 
 @table("scores")
-class RowScore:
+class MetricScore:
     """A row's score by one metric in one trial."""
 
     metric_id: MetricId
@@ -581,9 +581,10 @@ class ChangedSide:
 
 
 TABLES: Final[tuple[type, ...]] = (
-    RunEvaluator, RunMetric, MetricRule, RowScore, RowEvidence, Aggregate, EvaluatorDetail, Correction, Certification,
-    AnswerShare, QuestionLabel, QuestionVerdict, TrialSpread, RepeatedScore, RejudgedPair, WaveDecision, Flip, FlipRate,
-    FlipCause, SliceMember, SliceMean, Problem, Insight, BaselineRun, ChangedModel, ChangedMetric, ChangedSide,
+    RunEvaluator, RunMetric, MetricRule, MetricScore, RowEvidence, Aggregate, EvaluatorDetail, Correction,
+    Certification, AnswerShare, QuestionLabel, QuestionVerdict, TrialSpread, RepeatedScore, RejudgedPair, WaveDecision,
+    Flip, FlipRate, FlipCause, SliceMember, SliceMean, Problem, Insight, BaselineRun, ChangedModel, ChangedMetric,
+    ChangedSide,
 )  # fmt: skip
 
 

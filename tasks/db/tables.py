@@ -1,4 +1,4 @@
-"""Helpers of the steps over a run's database: one value per row, records, and replacing a table's lines."""
+"""Helpers of the steps over a run's database: values by row, records, digests of fields, replacing lines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Generating: documents are cut into chunks, a judge asks and answers questions about each, and they become a dataset.
 
-:mod:`.documents` finds and reads the files, :mod:`.chunking` cuts them, :mod:`.corpus` draws from the chunks.
+:mod:`.documents` finds and reads the files, :mod:`.chunking` cuts them and draws from the chunks.
 :mod:`.questions` asks about one chunk with the judge client, whose retries, limiter, ledger and budget it shares,
 :mod:`.duplicates` finds questions that ask the same, :mod:`.dataset_rows` writes the dataset, and :mod:`.generation`
 does it for all chunks. ``docs/generate.md`` is the page for users.

@@ -35,7 +35,7 @@ _PLACES: Final = (
 )  # fmt: skip
 """Folders of a store in which files and folders appear."""
 
-MONTH: Final = 30 * DAY
+_MONTH: Final = 30 * DAY
 """Temporary files older than this are deleted, whichever host created them."""
 
 _NAME: Final = re.compile(r"\..+\.([0-9a-f]{8})\.([0-9]+)-([0-9A-Za-z?]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -152,8 +152,6 @@ def copy_out(source: Path, target: Path) -> None:
         source: The folder.
         target: The folder to copy to; it is made if need be.
     """
-    import shutil
-
     new = not target.exists()
     target.mkdir(parents=True, exist_ok=True)
     if new:
@@ -262,7 +260,7 @@ def _is_stale(path: Path) -> bool:
     found = _NAME.fullmatch(path.name)
     if found is None or found[1] != host_tag():
         known = found or _MARK.fullmatch(path.name)
-        return known is not None and _untouched(path, MONTH)
+        return known is not None and _untouched(path, _MONTH)
     return has_ended(f"{this_host()}:{found[2]}:{found[3]}") and _untouched(path, DAY)
 
 

@@ -36,7 +36,7 @@ _ENDED: Final = "ZX"
 _OUTERMOST: Final = 0xEFFFFFFC
 """Number that Linux gives the process namespace of a machine, which is no container's."""
 
-ORPHANED: Final = 1
+_ORPHANED: Final = 1
 """Exit code of a process whose parent is gone; nobody is left to look at it."""
 
 
@@ -196,4 +196,4 @@ def _read_input() -> None:
 
 def _end_after(wait: Callable[[], object]) -> NoReturn:
     wait()
-    os._exit(ORPHANED)
+    os._exit(_ORPHANED)

@@ -32,7 +32,7 @@ MOST_SPANS: Final = 20_000
 _SLOWEST_START_S: Final = 30.0
 """Longest time that an interpreter is believed to take before it reaches our first line."""
 
-LEAST_IMPORT_S: Final = 0.001
+_LEAST_IMPORT_S: Final = 0.001
 """Imports that take less are left out of a profile; a run makes thousands."""
 
 MOST_CALLS: Final = 20_000
@@ -344,7 +344,7 @@ def noting_imports(timeline: Timeline) -> Iterator[None]:
                 execute(loader, module)
             finally:
                 done = span(module.__name__, "import", began)
-                if done.seconds >= LEAST_IMPORT_S:
+                if done.seconds >= _LEAST_IMPORT_S:
                     timeline.add([done])
 
         return exec_module

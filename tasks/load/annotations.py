@@ -1,4 +1,4 @@
-"""Reading of annotations: they are checked and brought into the form that :mod:`.core.annotations` describes.
+"""Reading of annotations: they are checked and brought into the form of :mod:`leadline.evaluators.data.annotations`.
 
 An annotation is an object, or a text that is its label. Short forms: ``label`` (a value, or ``{"key", "value"}``) with
 ``score`` instead of ``labels``; a key that is left out is ``class``.

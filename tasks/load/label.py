@@ -1,4 +1,4 @@
-"""Labels: one person's opinion of one answer, as they stand in a dataset's column ``labels``."""
+"""Labels: each is one person's opinion of one answer; and reading them from a dataset's column ``labels``."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _WORDS: Final[Mapping[str, float | None]] = {
     **dict.fromkeys(("fail", "bad", "no", "false", "incorrect", "wrong"), 0.0),
     **dict.fromkeys(("", "can't tell", "cannot tell", "unsure", "skip", "null", "none"), None),
 }
-MAX_LABELS: Final = 1000
+_MAX_LABELS: Final = 1000
 """Labels of one answer."""
 
-MAX_NAME: Final = 200
+_MAX_NAME: Final = 200
 """Characters of the name of a metric, and of a person."""
 
-SOMEBODY: Final = "unnamed"
+_SOMEBODY: Final = "unnamed"
 """The person of a label that names none; further ones of a list are numbered."""
 
 _MEMBERS: Final = frozenset({"value", "person", "note"})
@@ -131,12 +131,12 @@ def read_value(found: object, where: str) -> float | None:
         UsageError: It is none of these.
     """
     try:
-        return label_value(found)
+        return _label_value(found)
     except ValueError:
         raise _refused(where, "value", found, "a number, pass, fail or can't tell") from None
 
 
-def label_value(found: object) -> float | None:
+def _label_value(found: object) -> float | None:
     """Return the value of a label as people and programs write it; ``None`` for "can't tell".
 
     Args:
@@ -285,8 +285,8 @@ class LabelColumn:
                 labels += _labels_of(name, each)
             except ValueFault as error:
                 faults.append(f"{shown(name)}: {error}{self.hint}")
-            if len(labels) > MAX_LABELS:
-                return [], [*faults, f"the answer has more than {MAX_LABELS:,} labels"]
+            if len(labels) > _MAX_LABELS:
+                return [], [*faults, f"the answer has more than {_MAX_LABELS:,} labels"]
         self.used = True
         return labels, faults
 
@@ -300,14 +300,14 @@ class LabelColumn:
 
 def _labels_of(name: object, given: object) -> Iterator[GivenLabel]:
     """Yield the labels of one metric: one, or a list of several people's."""
-    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME or not name.isprintable():
-        raise ValueFault(f"the name of a label is an evaluator, or EVALUATOR.METRIC, of at most {MAX_NAME} characters")
+    if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME or not name.isprintable():
+        raise ValueFault(f"the name of a label is an evaluator, or EVALUATOR.METRIC, of at most {_MAX_NAME} characters")
     several = given if isinstance(given, list) else [given]
-    if len(several) > MAX_LABELS:
-        raise ValueFault(f"the list has {len(several):,} labels; at most {MAX_LABELS:,} are read")
+    if len(several) > _MAX_LABELS:
+        raise ValueFault(f"the list has {len(several):,} labels; at most {_MAX_LABELS:,} are read")
     people: set[str] = set()
     for number, each in enumerate(several, start=1):
-        label = _label(name.strip(), each, SOMEBODY if number == 1 else f"{SOMEBODY} {number}")
+        label = _label(name.strip(), each, _SOMEBODY if number == 1 else f"{_SOMEBODY} {number}")
         if label.person in people:
             raise ValueFault(f"{shown(label.person)} says two things")
         people.add(label.person)
@@ -319,14 +319,14 @@ def _label(question: str, given: object, person: str) -> GivenLabel:
         unknown = given.keys() - _MEMBERS
         if unknown or "value" not in given:
             raise ValueFault("a label is a value, or an object of value, person and note")
-        person = _text(given, "person", MAX_NAME) or person
+        person = _text(given, "person", _MAX_NAME) or person
         return GivenLabel(question, _value(question, given["value"]), person, _text(given, "note", LONGEST))
     return GivenLabel(question, _value(question, given), person, "")
 
 
 def _value(question: str, given: object) -> float | None:
     try:
-        value = label_value(given)
+        value = _label_value(given)
     except ValueError:
         raise ValueFault(f"expected a number, pass, fail or can't tell, found {shown(given)}") from None
     low, high = value_range(question)

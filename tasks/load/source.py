@@ -55,7 +55,7 @@ class SourceFile:
         changed: When it was last written, in nanoseconds, to notice a change while it is read.
         head: Its first bytes, at most a mebibyte, without a byte order mark.
         opened: The file, open; ``None`` for a folder.
-        parts: The files that it names, each with the key of its model or "", see :mod:`.load.coco_source`.
+        parts: The files that it names, each with the key of its model or "": those of a COCO manifest.
         content: What is read in its place where it is a folder.
     """
 

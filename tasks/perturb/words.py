@@ -29,7 +29,6 @@ _OCR: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Characters that optical character recognition takes for each other."""
 
-_TOKEN: Final = re.compile(r"\S+")
 _NO_WORD: Final = re.compile(r"[\d@/\\_.:#&=+%<>|{}\[\]$~^*]")
 """Characters of addresses, numbers, names of files and code, which people copy rather than type."""
 
@@ -279,7 +278,7 @@ def typo(text: str, random: Random, amount: Amount) -> str:
         random: Source of chance; the same state gives the same result.
         amount: How many slips.
     """
-    tokens = list(_TOKEN.finditer(text))
+    tokens = list(_WORD.finditer(text))
     words = _typed([token[0] for token in tokens])
     order = sorted(words, key=lambda place: random.random() ** (1 / len(tokens[place][0])), reverse=True)
     changed = {place: tokens[place][0] for place in order}

@@ -1,4 +1,4 @@
-"""The judge calls of a run and their cost, by evaluator, for people."""
+"""Tables of a run for people: its judge calls with their cost, by evaluator, and its models ranked by a metric."""
 
 from __future__ import annotations
 

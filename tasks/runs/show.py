@@ -17,7 +17,7 @@ from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
-OUTCOMES: Final = ("failed", "unscored", "scored", "passed", "not_applicable")
+_OUTCOMES: Final = ("failed", "unscored", "scored", "passed", "not_applicable")
 """Outcomes of a row on a metric; ``scored`` is a value without a threshold."""
 
 
@@ -163,7 +163,7 @@ def list_cases(
         evaluator: Only this evaluator's metrics.
         metric: This metric; by default the primary one of each evaluator.
         model: Only answers of this model, by its key.
-        outcome: Only those with this outcome, one of :data:`OUTCOMES`.
+        outcome: Only those with this outcome, one of :data:`_OUTCOMES`.
         problem: Only the rows of the problem of this number.
         limit: Lines at most.
         offset: Lines before them.

@@ -25,10 +25,10 @@ LEAST_YOUDEN: Final = 0.1
 LEAST_OF_STRATUM: Final = 10
 """Labels from which a stratum has a λ of its own."""
 
-SECONDS_A_LABEL: Final = 6
+_SECONDS_A_LABEL: Final = 6
 """Time that a person takes for one label, roughly."""
 
-MOST_TIMES: Final = 20
+_MOST_TIMES: Final = 20
 """Times the labels that there are, beyond which no number is told."""
 
 
@@ -320,12 +320,12 @@ def more_until(labels: int, is_decided: Callable[[float], bool]) -> int | None:
         is_decided: Says whether so many times the present labels would decide it.
 
     Returns:
-        The number, rounded up to tens, or ``None`` where it is more than :data:`MOST_TIMES` what there is.
+        The number, rounded up to tens, or ``None`` where it is more than :data:`_MOST_TIMES` what there is.
     """
     times = 1.1
     while not is_decided(times):
         times *= 1.1
-        if times > MOST_TIMES:
+        if times > _MOST_TIMES:
             return None
     return 10 * math.ceil(labels * (times - 1) / 10)
 
@@ -360,5 +360,5 @@ def time_of_person(labels: int) -> str:
     Args:
         labels: How many labels are to be given.
     """
-    minutes = max(5, 5 * round(labels * SECONDS_A_LABEL / 300))
+    minutes = max(5, 5 * round(labels * _SECONDS_A_LABEL / 300))
     return f"some {f'{minutes} minutes' if minutes < 90 else f'{round(minutes / 60)} hours'} of a person"

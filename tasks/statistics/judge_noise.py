@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 NetMethod: TypeAlias = Literal["trials", "two-phase", "sub-sample"]
-PERMUTATIONS: Final = 9_999
+_PERMUTATIONS: Final = 9_999
 SEED: Final = 12_011
 SUSPICIOUS: Final = 0.01
 """The p-value of a check up to which every probe is asked again, as often as at enrolment."""
@@ -266,7 +266,7 @@ def _differing_of_probe(ones: int, old: int, new: int) -> tuple[Floats, float]:
     return np.bincount(counts, probability, minlength=1).astype(float), float((counts * probability).sum())
 
 
-def value_drift(enrolled: Floats, fresh: Floats, *, permutations: int = PERMUTATIONS) -> Drift:
+def value_drift(enrolled: Floats, fresh: Floats, *, permutations: int = _PERMUTATIONS) -> Drift:
     """Test whether numbers changed, by permuting the replies of each probe.
 
     The statistic is the sum over the probes of the distance between the mean of the fresh values and that of the

@@ -25,7 +25,7 @@ MOST_CLUSTERS: Final = 5_000
 """With more clusters that differ the test is Student's: drawn sign flips give the same answer, more slowly."""
 SEED: Final = 20240601
 _BLOCK: Final = 4_000_000  # signs in memory at a time: 16 MB as float32
-POWER: Final = 0.8
+_POWER: Final = 0.8
 _MOST: Final = 100_000_000
 _DRAWS: Final = 500
 _DOUBT: Final = 0.5
@@ -260,7 +260,7 @@ def detectable(measured: PairedResult, level: float) -> float | None:
     if not measured.error or measured.groups < 2 or 2.0 ** (1 - measured.groups) > level:
         return None
     df = measured.groups - 1
-    return float(stdtrit(df, 1 - level / 2) + stdtrit(df, POWER)) * measured.error
+    return float(stdtrit(df, 1 - level / 2) + stdtrit(df, _POWER)) * measured.error
 
 
 def least_cases(margin: float, width: float, *, binary: bool) -> int | None:
@@ -310,13 +310,13 @@ def cases_to_decide(measured: PairedResult, margin: float, level: float) -> int 
 def _least(chance: Callable[[int], float], start: int) -> int | None:
     """Return the least number of cases, to about one in a hundred, at which a chance that grows reaches the power."""
     below, above = start - 1, start
-    while chance(above) < POWER:
+    while chance(above) < _POWER:
         below, above = above, math.ceil(above * 1.5)
         if above > _MOST:
             return None
     while above - below > max(1, below // 100):
         middle = (above + below) // 2
-        below, above = (below, middle) if chance(middle) >= POWER else (middle, above)
+        below, above = (below, middle) if chance(middle) >= _POWER else (middle, above)
     return above
 
 

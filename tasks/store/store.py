@@ -22,7 +22,7 @@ A file appears under its final name complete or not at all: it is written beside
 
 A store may also lie in a bucket (``s3://``, ``gs://``, ``az://``). Its root is then this host's working copy, and what
 a step finished or needs is pushed and fetched by the methods below, which do nothing for a store in a folder. See
-:mod:`.store.remote`.
+:mod:`.remote`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ _SAVED: Final = 32
 _COPIED: Final = 2048
 """Tokens of shared contexts that are copied for their windows in one run, at most: every layer keeps its own."""
 
-SLICE_CPU: Final = 128
-SLICE_ACCELERATOR: Final = 4096
+_SLICE_CPU: Final = 128
+_SLICE_ACCELERATOR: Final = 4096
 """Places that go through the layer at once."""
 
 
@@ -90,7 +90,7 @@ class Predictor:
         self._padding = padding
         self._limit = limit
         self._device = device
-        self._output = OutputLayer(head, self._probe, device)
+        self._output = _OutputLayer(head, self._probe, device)
         self._adds_masks = self._continues = False
         if self.encodes:
             self._adds_masks = self._agrees(self._after_sources, adds_masks=True)
@@ -302,7 +302,7 @@ class Predictor:
         return logits
 
 
-class OutputLayer:
+class _OutputLayer:
     """The output layer of a language model, not applied while the model itself runs.
 
     Attributes:
@@ -319,7 +319,7 @@ class OutputLayer:
             device: Where the model is.
         """
         self._head = head
-        self._slice = SLICE_CPU if device == "cpu" else SLICE_ACCELERATOR
+        self._slice = _SLICE_CPU if device == "cpu" else _SLICE_ACCELERATOR
         self._places: tuple[torch.Tensor, torch.Tensor] | None = None
         self._hidden: torch.Tensor | None = None
         self.apart = False

@@ -53,7 +53,7 @@ _WEIGHTS: Final = {
     for letter, sign in ((ascii_lowercase[place], 1), (ascii_lowercase[place + 13], -1))
     for form in (letter, letter.upper())
 }
-SURE: Final = 10.0
+_SURE: Final = 10.0
 """Evidence that counts as clear, as a natural logarithm: 1 to 22,000. English has it in some 13 letters."""
 
 CODE: Final = 8
@@ -181,14 +181,14 @@ class _Search:
 
     def with_rotation(self, text: str, parts: list[EncodedPart], nesting: int) -> list[EncodedPart]:
         """Return the parts of a text, and its rotation if it may be in ROT13, less the parts that are read there."""
-        if self.budget < len(text) or not may_be_rotated(text):
+        if self.budget < len(text) or not _may_be_rotated(text):
             return parts
         self.budget -= len(text)
         clear = rotated(text)
         inner = tuple(self.parts(clear, nesting - 1, turned=True))
         read = {(part.start, part.end) for part in inner if part.text is not None}
         parts = [part for part in parts if part.text is not None or (part.start, part.end) not in read]
-        return [*parts, EncodedPart(0, len(text), Encoding.ROT13, clear, inner, first=lean(text) < 0)]
+        return [*parts, EncodedPart(0, len(text), Encoding.ROT13, clear, inner, first=_lean(text) < 0)]
 
 
 def _pieces(text: str) -> Iterator[EncodedPart]:
@@ -262,12 +262,12 @@ def rotated(text: str) -> str:
     return codecs.encode(text, "rot13")
 
 
-def lean(text: str) -> float:
+def _lean(text: str) -> float:
     """Return the evidence that a text is not rotated: above 0, or below 0 if it looks rotated."""
     return sum(_WEIGHTS.get(char, 0.0) for char in text)
 
 
-def may_be_rotated(text: str) -> bool:
+def _may_be_rotated(text: str) -> bool:
     """Return whether a text has letters, and some of them may be rotated.
 
     That is so if it is short, has a stretch of words that is clearly rotated, or has codes in it.
@@ -279,12 +279,12 @@ def may_be_rotated(text: str) -> bool:
         if not _is_word(word):
             codes += len(word)
             continue
-        evidence = lean(word)
+        evidence = _lean(word)
         total += evidence
         stretch = max(0.0, stretch - evidence)  # the strongest evidence of a rotation that ends here
-        if stretch >= SURE:
+        if stretch >= _SURE:
             return True
-    return bool(words) and (total < SURE or codes >= CODE)
+    return bool(words) and (total < _SURE or codes >= CODE)
 
 
 def _is_word(token: str) -> bool:

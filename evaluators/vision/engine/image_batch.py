@@ -113,7 +113,7 @@ def _sides(
     predictions = collect([(predicted, detail) for (_, predicted), detail in zip(kept, details, strict=True)], labels)
     order = np.lexsort((-predictions.score, predictions.image))
     if rules.most:
-        place = ranks(predictions.image * (len(labels.names) + 1) + predictions.label, -predictions.score)
+        place = _ranks(predictions.image * (len(labels.names) + 1) + predictions.label, -predictions.score)
         order = order[place[order] < rules.most]
     return labels.names, predictions.take(order), truth, labels.keys()
 
@@ -125,12 +125,12 @@ def _found(
     own = pairs.take(predictions.label[pairs.prediction] == truth.label[pairs.truth])
     keys: tuple[npt.NDArray[np.float64], ...] = (-predictions.score,)
     if method == "valor":
-        own = best_only(own)
+        own = _best_only(own)
         best = np.zeros(len(predictions))
         best[own.prediction] = own.iou
         keys = (-predictions.score, -best)
     group = predictions.image * (int(predictions.label.max(initial=0)) + 1) + predictions.label
-    return assign(own, group, keys, truth.crowd, thresholds)
+    return _assign(own, group, keys, truth.crowd, thresholds)
 
 
 def _partners(
@@ -140,7 +140,7 @@ def _partners(
     confident = near.take(predictions.score[near.prediction] >= rules.confusion_score)
     group = predictions.image * (int(keys.max(initial=0)) + 1) + keys[predictions.label]
     threshold = np.array([rules.thresholds[rules.curve]])
-    found = assign(confident, group, (-predictions.score,), truth.crowd, threshold)[:, 0]
+    found = _assign(confident, group, (-predictions.score,), truth.crowd, threshold)[:, 0]
     partner = np.full(len(truth), -1, dtype=np.int64)
     which = np.flatnonzero(found >= 0)
     partner[found[which]] = which
@@ -185,7 +185,7 @@ def _truth_records(
     return out
 
 
-def ranks(group: npt.NDArray[np.int64], *keys: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _ranks(group: npt.NDArray[np.int64], *keys: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the rank of each line within its group by rising keys, the first deciding first, ties by position."""
     order = np.lexsort((*reversed(keys), group))
     sorted_group = group[order]
@@ -197,7 +197,7 @@ def ranks(group: npt.NDArray[np.int64], *keys: npt.NDArray[np.float64]) -> npt.N
     return out
 
 
-def best_only(pairs: Pairs) -> Pairs:
+def _best_only(pairs: Pairs) -> Pairs:
     """Return for each prediction its pair of highest IoU, the first ground truth where several are equal."""
     order = np.lexsort((pairs.truth, -pairs.iou, pairs.prediction))
     sorted_prediction = pairs.prediction[order]
@@ -206,7 +206,7 @@ def best_only(pairs: Pairs) -> Pairs:
     return pairs.take(order[first])
 
 
-def assign(
+def _assign(
     pairs: Pairs,
     group: npt.NDArray[np.int64],
     order: tuple[npt.NDArray[np.float64], ...],
@@ -232,7 +232,7 @@ def assign(
     if not len(pairs.iou):
         return found
     involved, which = np.unique(pairs.prediction, return_inverse=True)
-    turn = ranks(group[involved], *(key[involved] for key in order))[which]
+    turn = _ranks(group[involved], *(key[involved] for key in order))[which]
     taken = np.zeros((len(shared), len(thresholds)), dtype=bool)
     sequence = np.lexsort((-pairs.truth, -pairs.iou, shared[pairs.truth], pairs.prediction, turn))
     pairs, turn = pairs.take(sequence), turn[sequence]

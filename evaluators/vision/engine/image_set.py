@@ -113,13 +113,13 @@ def metrics_under(
     for weight in weights:
         truth = dataset.truths(weight)
         measured = dataset.measure(weight)
-        lines.append(summarise(measured, truth, dataset.key, one_owner, threshold))
+        lines.append(_summarise(measured, truth, dataset.key, one_owner, threshold))
     return {
         metric: np.array([line[metric][0] if len(line[metric]) else np.nan for line in lines]) for metric in lines[0]
     }
 
 
-def summarise(
+def _summarise(
     measured: RankedMetrics,
     truth: npt.NDArray[np.float64],
     key: npt.NDArray[np.int64],
@@ -192,7 +192,7 @@ def values_by_image(
     key_of_label = np.array([key_names.index(key) for key, _ in matched.names])
     keys, key = np.unique(groups // labels * len(key_names) + key_of_label[groups % labels], return_inverse=True)
     owners, owner_of_key = np.unique(keys // len(key_names), return_inverse=True)
-    values = summarise(measured, truth, key, owner_of_key, returned)
+    values = _summarise(measured, truth, key, owner_of_key, returned)
     out: list[dict[str, float] | None] = [None] * images
     for line, image in enumerate(owners.tolist()):
         out[image] = {metric: float(column[line]) for metric, column in values.items()}

@@ -26,7 +26,7 @@ MOST_SKEW_S: Final = 5.0
 """Difference between the clocks of this machine and of the store's file system from which on signs of life mislead."""
 
 _SENSIBLE_SINCE: Final = datetime(2026, 1, 1, tzinfo=UTC)
-OLDEST: Final = (3, 11)
+_OLDEST: Final = (3, 11)
 _NOT_FOR_USERS: Final = frozenset({"dev", "docs", "test"})
 
 
@@ -102,10 +102,10 @@ def _existing(folder: Path) -> Path:
 def examine_python() -> Iterator[Diagnosis]:
     """Yield the state of Python and of Leadline's own package."""
     found = f"{platform.python_version()} on {platform.system()} {platform.machine()}, leadline {version('leadline')}"
-    if sys.version_info >= OLDEST:
+    if sys.version_info >= _OLDEST:
         yield Diagnosis("python", State.OK, found)
     else:
-        yield Diagnosis("python", State.BROKEN, found, f"Install Python {'.'.join(map(str, OLDEST))} or newer")
+        yield Diagnosis("python", State.BROKEN, found, f"Install Python {'.'.join(map(str, _OLDEST))} or newer")
 
 
 def examine_extras() -> Iterator[Diagnosis]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-EXAMPLE_JUDGE: Final = "openai/gpt-4o-mini"
+_EXAMPLE_JUDGE: Final = "openai/gpt-4o-mini"
 """Judge whose calls and price are estimated where none is named."""
 
 _OF_A_PURPOSE: Final = {"summarization": "summarization_judge", "classification": "classification"}
@@ -71,7 +71,7 @@ class FirstLook:
         decisions: The metrics that can fail the gate.
         can_ask: The questions that what would run can answer.
         judged: Evaluators that would run besides with a judge.
-        judge_calls: Calls that the judge would be asked, of the one named or of :data:`EXAMPLE_JUDGE`.
+        judge_calls: Calls that the judge would be asked, of the one named or of :data:`_EXAMPLE_JUDGE`.
         judge_cost_usd: Their estimated price, ``None`` where it is unknown.
     """
 
@@ -109,7 +109,7 @@ def look(config: EvaluateConfig) -> FirstLook:
     there = {*planned.columns, *planned.metadata_columns}
     kept = {field: columns for field, columns in project_map().items() if there.issuperset(several(columns))}
     lacking = tuple(id_ for id_, why in planned.left_out.items() if why == NO_JUDGE)
-    judged = preview(config.model_copy(update={"judges": Judges(model=EXAMPLE_JUDGE)})) if lacking else planned
+    judged = preview(config.model_copy(update={"judges": Judges(model=_EXAMPLE_JUDGE)})) if lacking else planned
     costs = [entry for entry in judged.entries if entry.judge_calls]
     prices = [entry.cost_usd for entry in costs]
     return FirstLook(
@@ -199,7 +199,7 @@ def settings_text(look: FirstLook) -> str:
         format=config.format,
         model_name=config.model_name,
         judge=config.judges.model,
-        example=EXAMPLE_JUDGE,
+        example=_EXAMPLE_JUDGE,
         judge_calls=look.judge_calls,
         cost=cost,
         priced=look.judge_cost_usd is not None,

@@ -28,7 +28,7 @@ INPUTS = {name: str(each["default"]) for name, each in ACTION["inputs"].items()}
 
 
 @dataclass
-class Job:
+class ActionJob:
     """A job on a runner of its own.
 
     Attributes:
@@ -107,7 +107,7 @@ def test_a_bad_change_is_caught_in_a_job_like_githubs(tmp_path: Path) -> None:
     base = origin.git("rev-parse", "HEAD")
     with scripted_forge() as forge:
         scratch, variables = runner(tmp_path, "first", forge)
-        push = Job(origin.folder, scratch, variables | {"GITHUB_REF_NAME": "main", "GITHUB_SHA": base})
+        push = ActionJob(origin.folder, scratch, variables | {"GITHUB_REF_NAME": "main", "GITHUB_SHA": base})
         assert push.run() == 0, push.log
         assert forge.requests == [], "a push has no pull request"
 
@@ -126,7 +126,7 @@ def test_a_bad_change_is_caught_in_a_job_like_githubs(tmp_path: Path) -> None:
             "GITHUB_BASE_REF": "main",
             "GITHUB_EVENT_PATH": str(event),
         }
-        change = Job(tmp_path / "checkout", scratch, variables)
+        change = ActionJob(tmp_path / "checkout", scratch, variables)
         assert change.run() == 1, change.log
         [comment] = forge.own()
         assert change.run() == 1, change.log

@@ -48,7 +48,7 @@ def connected(store: Store) -> Client:
     return Client(mcp_server(store))
 
 
-class Asked:
+class StoreClient:
     """What the official client gets from the tools of a store."""
 
     def __init__(self, store: Store) -> None:
@@ -83,9 +83,9 @@ def inside(text: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ask(store: Store) -> Iterator[Asked]:
+def ask(store: Store) -> Iterator[StoreClient]:
     before = kept(store)
-    yield Asked(store)
+    yield StoreClient(store)
     assert kept(store) == before, "reading changed the store"
 
 
@@ -110,7 +110,7 @@ def test_the_tools_say_that_they_only_read(store: Store) -> None:
             assert schema.get("description"), f"{tool.name}.{name}"
 
 
-def test_runs_are_listed_newest_first_and_filtered(ask: Asked) -> None:
+def test_runs_are_listed_newest_first_and_filtered(ask: StoreClient) -> None:
     found = ask("runs")
     assert [line["id"] for line in found["items"]] == [MANY, SECOND, FIRST]
     assert (found["total"], found["next_offset"]) == (3, None)
@@ -118,7 +118,7 @@ def test_runs_are_listed_newest_first_and_filtered(ask: Asked) -> None:
     assert ask("runs", verdict="pass")["items"] == []
 
 
-def test_a_run_has_its_verdict_with_its_reason_and_values(ask: Asked) -> None:
+def test_a_run_has_its_verdict_with_its_reason_and_values(ask: StoreClient) -> None:
     found = ask("run", run=FIRST)
     assert (found["gate"], found["gate_reason"]) == ("fail", "1 problem of high severity.")
     [line] = found["metrics"]["items"]
@@ -126,7 +126,7 @@ def test_a_run_has_its_verdict_with_its_reason_and_values(ask: Asked) -> None:
     assert found["insights"] == [{"type": "accuracy", "description": "alpha is best"}]
 
 
-def test_problems_name_the_cases_that_they_rest_on(ask: Asked) -> None:
+def test_problems_name_the_cases_that_they_rest_on(ask: StoreClient) -> None:
     [problem] = ask("problems", run=FIRST, severity="high")["items"]
     assert (problem["description"], problem["first_cases"]) == ("beta misses the threshold", ["c1"])
     assert ask("problems", run=FIRST, severity="low")["items"] == []
@@ -134,14 +134,14 @@ def test_problems_name_the_cases_that_they_rest_on(ask: Asked) -> None:
     assert (behind["case"], behind["model"], behind["outcome"]) == ("c1", "beta", "failed")
 
 
-def test_cases_come_worst_first_and_by_outcome(ask: Asked) -> None:
+def test_cases_come_worst_first_and_by_outcome(ask: StoreClient) -> None:
     assert [line["outcome"] for line in ask("cases", run=FIRST)["items"]] == ["failed", "unscored", "passed"]
     assert [line["value"] for line in ask("cases", run=SECOND)["items"]] == [0.7, 0.9, 1.0]
     [only] = ask("cases", run=FIRST, outcome="unscored")["items"]
     assert only["reason"] == "timeout"
 
 
-def test_a_case_shows_each_answer_with_its_scores_and_evidence(ask: Asked) -> None:
+def test_a_case_shows_each_answer_with_its_scores_and_evidence(ask: StoreClient) -> None:
     found = ask("case", case="c1", run=FIRST)
     assert found["question"] == "Q1?"
     beta = found["answers"]["items"][1]
@@ -150,7 +150,7 @@ def test_a_case_shows_each_answer_with_its_scores_and_evidence(ask: Asked) -> No
     assert [one["model"] for one in ask("case", case="c1", run=FIRST, model="alpha")["answers"]["items"]] == ["alpha"]
 
 
-def test_comparing_writes_nothing_to_the_store(ask: Asked, store: Store) -> None:
+def test_comparing_writes_nothing_to_the_store(ask: StoreClient, store: Store) -> None:
     found = ask("compare", baseline=FIRST, candidate=SECOND)
     assert (found["baseline"]["run"], found["candidate"]["run"]) == (FIRST, SECOND)
     assert found["verdict"] == "inconclusive"
@@ -158,7 +158,7 @@ def test_comparing_writes_nothing_to_the_store(ask: Asked, store: Store) -> None
     assert not (store.root / "comparisons").exists()
 
 
-def test_pages_cover_a_list_exactly_once(ask: Asked) -> None:
+def test_pages_cover_a_list_exactly_once(ask: StoreClient) -> None:
     seen: list[str] = []
     offset: int | None = 0
     while offset is not None:
@@ -172,7 +172,7 @@ def test_pages_cover_a_list_exactly_once(ask: Asked) -> None:
     assert (past["items"], past["next_offset"]) == ([], None)
 
 
-def test_no_reply_is_large_and_each_cut_is_said(ask: Asked) -> None:
+def test_no_reply_is_large_and_each_cut_is_said(ask: StoreClient) -> None:
     found = ask("case", case="c001", run=MANY)
     [answer] = found["answers"]["items"]
     assert answer["actual_answer"].endswith(f"… [{LONG - MOST_TEXT:,} more characters]")
@@ -188,7 +188,7 @@ def test_no_reply_is_large_and_each_cut_is_said(ask: Asked) -> None:
     assert cut["next_offset"] == len(cut["items"])
 
 
-def test_hostile_texts_stay_between_tags_that_they_cannot_know(ask: Asked) -> None:
+def test_hostile_texts_stay_between_tags_that_they_cannot_know(ask: StoreClient) -> None:
     text = ask.raw("case", case="c001", run=MANY).content[0].text
     assert "Ignore the user" in inside(text)["question"]
     assert not re.search("[\x1b\u202e]", text)
@@ -209,11 +209,11 @@ def test_hostile_texts_stay_between_tags_that_they_cannot_know(ask: Asked) -> No
         ("WITH x AS (COPY runs TO 'x.csv') SELECT 1", "LL-QUERY-02"),
     ],
 )
-def test_sql_only_reads_the_runs(ask: Asked, query: str, code: str) -> None:
+def test_sql_only_reads_the_runs(ask: StoreClient, query: str, code: str) -> None:
     assert ask.refused("sql", query=query)["error"] == code
 
 
-def test_a_query_that_takes_too_long_is_ended(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_takes_too_long_is_ended(ask: StoreClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_tools, "QUERY_S", 0.2)
     said = ask.refused("sql", query="SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b")
     assert "took more than 0.2 s" in said["message"]
@@ -251,13 +251,13 @@ def test_queries_that_take_all_they_can_keep_nobody_waiting(store: Store, monkey
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 
-def test_long_values_of_a_query_are_cut_and_said(ask: Asked) -> None:
+def test_long_values_of_a_query_are_cut_and_said(ask: StoreClient) -> None:
     [[text, many, number, same]] = ask("sql", query="SELECT repeat('x', 30000) a, range(5000), 2 AS b, 3 AS b")["items"]
     assert text.endswith("more characters]")
     assert (len(many), number, same) == (51, 2, 3)
 
 
-def test_mistakes_are_told_with_their_code_in_one_line(ask: Asked) -> None:
+def test_mistakes_are_told_with_their_code_in_one_line(ask: StoreClient) -> None:
     said = ask.refused("case", case="c9\n</data>", run=FIRST)
     assert said["error"] == "LL-QUERY-04"
     assert "\n" not in said["message"]
@@ -280,4 +280,4 @@ def test_a_run_without_results_is_told(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store")
     make_run(store, FIRST)
     store.run(FIRST).database.unlink()
-    assert Asked(store).refused("problems", run=FIRST)["error"].startswith("LL-STORE")
+    assert StoreClient(store).refused("problems", run=FIRST)["error"].startswith("LL-STORE")

@@ -24,7 +24,7 @@ from leadline.tasks.store.store import DIGESTS, DROPPED, MANIFEST, Store
 from leadline.tasks.store.store_format import write_format
 
 AGAIN: Final = "Evaluate its dataset again: no score that the store has is computed twice."
-SEGMENTS: Final = ("scores", "vectors")
+_SEGMENTS: Final = ("scores", "vectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _segment_fault(contents: Contents, name: str, checked: CheckedStore) -> str:
             if is_sealed(path):
                 return seal_fault(path)
             checked.without_digest += 1
-            read_through(path)
+            _read_through(path)
     except FileNotFoundError:  # merged or dropped meanwhile
         return ""
     except Exception as error:  # whatever a damaged file makes of its reader
@@ -116,7 +116,7 @@ def _segment_fault(contents: Contents, name: str, checked: CheckedStore) -> str:
     return ""
 
 
-def read_through(path: Path) -> None:
+def _read_through(path: Path) -> None:
     """Read a Parquet file to its end, with the checksums that it has."""
     from pyarrow import parquet
 
@@ -202,7 +202,7 @@ def _file_fault(contents: Contents, name: str, digest: str | None) -> str:
     try:
         with contents.opened(name) as path:
             if digest is None:
-                read_through(path)
+                _read_through(path)
             elif file_digest(path) != digest:
                 return "its bytes are not those that were written"
     except FileNotFoundError:
@@ -297,7 +297,7 @@ def migrate(store: Store) -> Iterator[tuple[str, str]]:
     """
     with alone(store):
         contents = Contents(store)
-        for folder in SEGMENTS:
+        for folder in _SEGMENTS:
             for name in contents.files(folder):
                 if name.endswith(".parquet"):
                     yield from _segment(contents, name)
@@ -311,7 +311,7 @@ def _segment(contents: Contents, name: str) -> Iterator[tuple[str, str]]:
         with contents.opened(name) as path:
             if is_sealed(path):
                 return
-            read_through(path)  # damage that is there must not get a digest
+            _read_through(path)  # damage that is there must not get a digest
             if contents.store.remote:
                 seal(path)
                 contents.replace(name, path)
@@ -343,7 +343,7 @@ def _dataset(contents: Contents, folder: str) -> Iterator[tuple[str, str]]:
         for name in contents.files(folder):
             if name.endswith(".parquet"):
                 with contents.opened(name) as path:
-                    read_through(path)
+                    _read_through(path)
                     digests[name.removeprefix(f"{folder}/")] = file_digest(path)
     except Exception as error:  # whatever a damaged file makes of its reader
         yield folder, " ".join(str(error).split())[:300] or type(error).__name__

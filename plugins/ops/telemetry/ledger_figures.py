@@ -17,7 +17,7 @@ from leadline.tasks.judges.drift.judge_standing import STATES, standings
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.store.store import Store
 
-API_S: Final = 5.0
+_API_S: Final = 5.0
 """Longest wait for an answer of the API."""
 
 _STATES: Final[dict[str, dict[str, Any]]] = {
@@ -118,7 +118,7 @@ def _client(api: str) -> httpx.Client:
     user, _, password = secret.partition(":")
     key = os.environ.get("PREFECT_API_KEY", "")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx.Client(base_url=api, timeout=API_S, auth=(user, password) if secret else None, headers=headers)
+    return httpx.Client(base_url=api, timeout=_API_S, auth=(user, password) if secret else None, headers=headers)
 
 
 def _asked(client: httpx.Client, path: str, body: dict[str, Any]) -> Any:

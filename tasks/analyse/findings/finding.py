@@ -30,7 +30,7 @@ MOST_KEYS: Final = 100
 MOST_QUESTION: Final = 60
 """Characters of a question that name a row."""
 
-MOST_REASON: Final = 200
+_MOST_REASON: Final = 200
 """Characters of what an evaluator says of a row."""
 
 _DERIVED: Final = re.compile(r"c-[0-9a-f]{16}(-\d+)?")
@@ -145,10 +145,10 @@ def rows_in_words(view: RunView, evaluator_id: int, rows: Sequence[int]) -> Iter
     for row in rows:
         if line := by_row.get(row):
             reason = _reason(line["evidence"])
-            yield f"{row_name(line, question=told)}{f': {reason}' if reason else ''}."
+            yield f"{_row_name(line, question=told)}{f': {reason}' if reason else ''}."
 
 
-def row_name(line: Mapping[str, Any], *, question: bool = True) -> str:
+def _row_name(line: Mapping[str, Any], *, question: bool = True) -> str:
     """Return what a person calls a row: ``Row 6, "How long does charging take?"``.
 
     Args:
@@ -163,4 +163,4 @@ def row_name(line: Mapping[str, Any], *, question: bool = True) -> str:
 def _reason(evidence: str | None) -> str:
     said = json.loads(evidence or "{}")
     text = said.get("message") or (said.get("data") or {}).get("reasoning") or ""
-    return quoted(str(text), most=MOST_REASON)[1:-1].rstrip(".")
+    return quoted(str(text), most=_MOST_REASON)[1:-1].rstrip(".")

@@ -29,7 +29,7 @@ LABELS_ADVICE: Final = "Restore the file from a backup, or remove it and import 
 SAMPLE_ADVICE: Final = "Restore the file from a backup, or remove it and draw the rows again: leadline labels sample."
 
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
-MOST_CHANGED: Final = 0.05
+_MOST_CHANGED: Final = 0.05
 """Share of a sample's answers that may have changed in a run for which the sample stands."""
 
 _Row: TypeAlias = tuple[str, str]
@@ -335,7 +335,7 @@ def _standing(
         for model, rows in by_model.items():
             here = [row for row in rows if (row.case, row.model) in keys]
             changed = sum(row.key not in keys[row.case, row.model] for row in here)
-            if changed <= MOST_CHANGED * len(here):
+            if changed <= _MOST_CHANGED * len(here):
                 yield sample, model, rows
 
 

@@ -44,7 +44,7 @@ def read_document(source: SourceFile, faults: Faults, sections: Set[str] = froze
         sections: Lists of the outer object whose elements are the records, as paths; empty if the file is a list of
             records, or records one after the other.
     """
-    with closing(Scanner(source)) as scanner:
+    with closing(_Scanner(source)) as scanner:
         walk = _JsonWalk(scanner, sections, faults)
         try:
             if sections:
@@ -61,7 +61,7 @@ def read_document(source: SourceFile, faults: Faults, sections: Set[str] = froze
             faults.lose()
             where = scanner.position(error.offset)
             faults.add(walk.place, "", f"{error.message} ({where}); nothing behind it was read")
-        except TooLong:
+        except _TooLong:
             faults.lose()
             where = scanner.position(scanner.offset)
             faults.add(walk.place, "", f"the record at {where} is longer than {MAX_RECORD // MIB} MiB")
@@ -76,7 +76,7 @@ def is_envelope(source: SourceFile, sections: Set[str], fields: Set[str]) -> boo
     """
     lists = sections - {ANSWERS, MODELS}
     objects = _objects_of(sections)
-    with closing(Scanner(source)) as scanner:
+    with closing(_Scanner(source)) as scanner:
         try:
             if not scanner.take(b"{"):
                 return False
@@ -94,7 +94,7 @@ def is_envelope(source: SourceFile, sections: Set[str], fields: Set[str]) -> boo
                     return True
                 scanner.skip()
                 scanner.take(b",")
-        except (Broken, TooLong):
+        except (Broken, _TooLong):
             return False
         return ANSWERS in names and names <= {TITLE, "description", "metadata", ANSWERS}
 
@@ -107,7 +107,7 @@ def _objects_of(sections: Set[str]) -> set[str]:
 class _JsonWalk:
     """Reads a document and keeps the place of the record that is being read."""
 
-    def __init__(self, scanner: Scanner, sections: Set[str], faults: Faults) -> None:
+    def __init__(self, scanner: _Scanner, sections: Set[str], faults: Faults) -> None:
         self._faults = faults
         self.scanner = scanner
         self.sections = sections
@@ -183,11 +183,11 @@ class _JsonWalk:
             raise Broken(f"broken JSON: expected {what}, found {actual}", self.scanner.offset)
 
 
-class TooLong(ValueError):
+class _TooLong(ValueError):
     """A value is longer than a record may be."""
 
 
-class Scanner:
+class _Scanner:
     """A position in a JSON file.
 
     Attributes:
@@ -253,7 +253,7 @@ class Scanner:
 
         Raises:
             Broken: It is no JSON; its offset is one of the file.
-            TooLong: It is longer than a record may be.
+            _TooLong: It is longer than a record may be.
         """
         if self.peek() == b"{" and self._separator:
             guessed = self._guessed()
@@ -262,7 +262,7 @@ class Scanner:
         end = self._end(keep=True)
         data = self._buffer[self._at : end]
         if len(data) > MAX_RECORD:
-            raise TooLong
+            raise _TooLong
         try:
             value = decode(data)
         except Broken as error:
@@ -372,7 +372,7 @@ class Scanner:
     def _refilled(self, at: int, keep: bool) -> int:
         """Read on; return where ``at`` lies in the buffer then."""
         if keep and len(self._buffer) - self._at > MAX_RECORD:
-            raise TooLong
+            raise _TooLong
         if not keep:
             self._at = at
         moved = self._at

@@ -1,1 +1,1 @@
-"""The files of a run for programs: tables, JUnit, the results tree, Databricks columns."""
+"""The files of a run for programs: tables, JSON, JUnit, SARIF; and its report."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.tasks.db.columns import columns_of, table_of
-from leadline.tasks.db.run_tables import Aggregate, Flip, Problem, RowScore, SliceMean
+from leadline.tasks.db.run_tables import Aggregate, Flip, MetricScore, Problem, SliceMean
 from leadline.tasks.db.statements import sql
 
 
@@ -48,7 +48,7 @@ PUBLISHED: Final[Mapping[str, tuple[PublishedColumn, ...]]] = {
         _METRIC,
         PublishedColumn("trial", "scores.trial", "int64", "from 0"),
         PublishedColumn("status", "scores.status::VARCHAR", words="`scored`, `unscored`, `not_applicable`"),
-        *_own(RowScore, "reason", "value"),
+        *_own(MetricScore, "reason", "value"),
         PublishedColumn(
             "passes",
             "CASE WHEN higher_is_better THEN value >= threshold ELSE value <= threshold END",

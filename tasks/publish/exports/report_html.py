@@ -32,7 +32,7 @@ class HtmlReport(Exporter):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PageSection:
     """One section of a page: its link in the navigation, and its text."""
 
     name: str
@@ -75,11 +75,11 @@ def content_policy(script: str, style: str) -> str:
     )
 
 
-def _part(section: Section, results: RunResults) -> _Part | None:
+def _part(section: Section, results: RunResults) -> _PageSection | None:
     html = render_section(section, "html", results)
     if html is None:
         return None
-    return _Part(section.name, section.title, section.count(results.facts), Markup(html))  # noqa: S704 - escaped
+    return _PageSection(section.name, section.title, section.count(results.facts), Markup(html))  # noqa: S704 - escaped
 
 
 def _script(sections: Sequence[Section]) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROW_GROUP: Final = 4096
 """Vectors that are read together: some 6 MB at 384 dimensions."""
 
-DIGEST_BYTES: Final = 16
+_DIGEST_BYTES: Final = 16
 
 
 def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.Table:
@@ -35,7 +35,7 @@ def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.T
 
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
     columns = {
-        "digest": pa.array(digests, pa.binary(DIGEST_BYTES)),
+        "digest": pa.array(digests, pa.binary(_DIGEST_BYTES)),
         "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
     }
     return pa.table(columns)
@@ -204,7 +204,7 @@ class VectorIndex:
 
 def as_array(digests: Sequence[bytes]) -> npt.NDArray[np.bytes_]:
     """Return digests as fixed-width strings: numpy ignores trailing NULs, which at one length confuses no two."""
-    return np.frombuffer(b"".join(digests), dtype=f"S{DIGEST_BYTES}")
+    return np.frombuffer(b"".join(digests), dtype=f"S{_DIGEST_BYTES}")
 
 
 def _merged(first: _Sorted, second: _Sorted) -> _Sorted:

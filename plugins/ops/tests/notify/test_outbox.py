@@ -20,7 +20,7 @@ def notice(number: int = 1) -> Notice:
     return Notice(f"end {number}", Kind.FAIL, f"run {number}", ("1 problem of high severity.",), "http://page/runs/1")
 
 
-class Service:
+class ScriptedService:
     """Takes notices, or refuses them."""
 
     def __init__(self, refusal: str = "") -> None:
@@ -36,7 +36,7 @@ class Service:
 
 
 def test_a_notice_is_sent_once_to_each_also_by_the_next_process(tmp_path: Path) -> None:
-    service = Service()
+    service = ScriptedService()
     for _ in range(3):
         outbox = Outbox(tmp_path)
         for recipient in (TEAM, NIGHT):
@@ -51,7 +51,7 @@ def test_what_is_refused_waits_longer_and_longer_and_is_not_lost_by_a_restart(
 ) -> None:
     moment = [time.time()]
     monkeypatch.setattr(time, "time", lambda: moment[0])
-    away, service = Service("Connection refused."), Service()
+    away, service = ScriptedService("Connection refused."), ScriptedService()
     Outbox(tmp_path).put(TEAM, notice())
     for _ in range(100):
         assert Outbox(tmp_path).deliver([TEAM], away) == 0
@@ -69,13 +69,13 @@ def test_after_days_of_refusal_a_notice_is_given_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(time, "time", lambda: moment[0])
     Outbox(tmp_path).put(TEAM, notice())
     moment[0] += outbox_module.GIVE_UP_S + 1
-    Outbox(tmp_path).deliver([TEAM], Service("Gone."))
+    Outbox(tmp_path).deliver([TEAM], ScriptedService("Gone."))
     assert len(Outbox(tmp_path)) == 0
     assert not Outbox(tmp_path).put(TEAM, notice())
 
 
 def test_a_bad_night_is_one_message(tmp_path: Path) -> None:
-    outbox, service = Outbox(tmp_path), Service()
+    outbox, service = Outbox(tmp_path), ScriptedService()
     for number in range(SINGLY + 27):
         outbox.put(TEAM, notice(number))
     assert outbox.deliver([TEAM], service) == SINGLY + 27
@@ -101,7 +101,7 @@ def test_broken_files_and_recipients_that_are_gone_are_set_aside(tmp_path: Path)
     outbox = Outbox(tmp_path)
     outbox.put(NIGHT, notice())
     (tmp_path / "broken.json").write_text("{")
-    assert outbox.deliver([TEAM], Service()) == 0
+    assert outbox.deliver([TEAM], ScriptedService()) == 0
     assert {path.suffix for path in tmp_path.iterdir()} == {".failed"}
 
 
@@ -113,7 +113,7 @@ def test_what_was_sent_is_forgotten_in_the_end_and_the_outbox_is_bounded(
     [marker] = tmp_path.iterdir()
     long_ago = time.time() - outbox_module.REMEMBERED_S - 1
     os.utime(marker, (long_ago, long_ago))
-    outbox.deliver([TEAM], Service())
+    outbox.deliver([TEAM], ScriptedService())
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(outbox_module, "MOST", 2)
     assert [outbox.put(TEAM, notice(number)) for number in range(4)] == [True, True, False, False]
