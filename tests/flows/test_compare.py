@@ -67,11 +67,7 @@ def test_it_runs_on_prefect_and_leaves_artifacts(tmp_path: Path, home: Path) -> 
     assert found["result"]["metrics"] == {"fail": 1}
     assert Path(found["result"]["report"]).exists()
     assert found["runs"] == [f"compare {after.id} with {before.id}"]
-    assert set(found["artifacts"]) == {
-        "leadline-comparison",
-        "leadline-compared-metrics",
-        "leadline-comparison-report",
-    }
+    assert set(found["artifacts"]) == {"leadline-comparison", "leadline-compared-metrics", "leadline-comparison-report"}
     identifier = Path(found["result"]["report"]).parent.name
     link = f"https://reports.example.org/comparisons/{identifier}/report.html"
     assert link in found["artifacts"]["leadline-comparison-report"]

@@ -11,12 +11,7 @@ import pytest
 from tests.support.processes.browser import Page, browse
 from tests.support.processes.service import LiveService, eventually
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.browser,
-    pytest.mark.service,
-    pytest.mark.timeout(400),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.service, pytest.mark.timeout(400)]
 
 CASES = Path(__file__).parents[2] / "examples" / "cases.csv"
 

@@ -135,10 +135,7 @@ def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None
     environment = {**service.environment, "LEADLINE_WEBHOOK_SECRET": "a shared secret"}
     arguments = ["service", "webhook", "serve", "--models", str(file), "--port", str(port)]
     receiver = subprocess.Popen(
-        [sys.executable, "-m", "leadline.cli.main", *arguments],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-m", "leadline.cli.main", *arguments], env=environment, stderr=subprocess.PIPE, text=True
     )
 
     def deliver(secret: str) -> httpx.Response | None:

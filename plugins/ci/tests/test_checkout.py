@@ -21,12 +21,7 @@ GITHUB = {
     "GITHUB_REF_TYPE": "branch",
     "GITHUB_SHA": NEW,
 }
-PULL = {
-    "GITHUB_REF_NAME": "7/merge",
-    "GITHUB_HEAD_REF": "fix/tides",
-    "GITHUB_BASE_REF": "main",
-    "GITHUB_SHA": MERGE,
-}
+PULL = {"GITHUB_REF_NAME": "7/merge", "GITHUB_HEAD_REF": "fix/tides", "GITHUB_BASE_REF": "main", "GITHUB_SHA": MERGE}
 GITLAB = {"GITLAB_CI": "true", "CI_PROJECT_ID": "42", "CI_COMMIT_SHA": NEW, "CI_JOB_URL": "https://gitlab.com/j/1"}
 MERGE_REQUEST = {
     "CI_MERGE_REQUEST_IID": "7",

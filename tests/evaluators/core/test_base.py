@@ -51,9 +51,7 @@ def test_rows_are_scored_in_order_and_one_failure_stays_alone(caplog):
     with caplog.at_level(logging.ERROR, "leadline.evaluators"):
         scores = Shouting().score(rows, TOOLS)
     assert [score.values["shouting"] for score in (scores[0], scores[3])] == [0.5, 0.25]
-    assert scores[1].values == {
-        "shouting": Unscored(Reason.EVALUATOR_ERROR, "ZeroDivisionError: division by zero"),
-    }
+    assert scores[1].values == {"shouting": Unscored(Reason.EVALUATOR_ERROR, "ZeroDivisionError: division by zero")}
     assert scores[2].values["shouting"] == Unscored(Reason.TIMEOUT, "took too long")
     assert "shouting failed on case '1' of model 'm' (test_base.py, line " in caplog.text
     assert caplog.text.endswith("): ZeroDivisionError: division by zero\n")  # a line for a row, without a traceback
@@ -88,10 +86,7 @@ def test_identity_covers_version_parameters_sentences_and_models(monkeypatch):
             return (ModelRef("embedder", "some/model", "abc"),)
 
     monkeypatch.setattr(EvalContext, "model_identity", lambda self, ref: str(ref))
-    assert Splitting().identity(TOOLS) == plain | {
-        "sentences": TOOLS.splitter.identity,
-        "models": ["some/model@abc"],
-    }
+    assert Splitting().identity(TOOLS) == plain | {"sentences": TOOLS.splitter.identity, "models": ["some/model@abc"]}
 
 
 def test_a_dataset_level_metric_without_aggregation_is_an_error():

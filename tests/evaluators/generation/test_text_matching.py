@@ -28,12 +28,7 @@ def score(row, **params):
 def row(answer, condition=CONDITION, context=(), expected=()):
     chunks = tuple(ContextChunk(text) for text in context)
     return Row(
-        "c",
-        "m",
-        actual_answer=answer,
-        condition=condition,
-        retrieved_context=chunks,
-        expected_answers=tuple(expected),
+        "c", "m", actual_answer=answer, condition=condition, retrieved_context=chunks, expected_answers=tuple(expected)
     )
 
 

@@ -127,7 +127,7 @@ def cached(text: str) -> int:
         (lambda row, at=Path("a"): at, lambda row, at=Path("b"): at),
         (lambda row: cached("a"), lambda row: cached("b")),
         (lambda row: math.floor(1.5), lambda row: math.ceil(1.5)),
-    ],
+    ]
 )  # fmt: skip
 def test_values_of_many_kinds_are_told_apart_and_found_again(one: Any, other: Any) -> None:
     assert code_digest(one) == code_digest(one)

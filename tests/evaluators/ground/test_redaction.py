@@ -49,8 +49,8 @@ def test_a_named_key_that_is_not_set_is_said(monkeypatch: pytest.MonkeyPatch) ->
     "text",
     [
         "The key findings are listed.", "key: findings", "the bearer bonds", "a model hf-mistral-7b-instruct-v0.2",
-        "hf_llama3_instruct", "pk-dataset-of-2024", "key performance indicators", "keyword abcdef123456",
-    ],
+        "hf_llama3_instruct", "pk-dataset-of-2024", "key performance indicators", "keyword abcdef123456"
+    ]
 )  # fmt: skip
 def test_words_and_names_are_no_keys(text: str) -> None:
     assert without_secrets(text) == text

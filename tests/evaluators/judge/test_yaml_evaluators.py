@@ -171,13 +171,7 @@ def test_a_blank_field_may_have_a_value(tmp_path: Path) -> None:
     assert (value(score), score.evidence.message) == (1.0, "Nothing was found.")
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "blank: {actual_answer: {result: pass}}",
-        "metrics: {a: A, b: B, c: C, d: D, e: E}",
-    ],
-)
+@pytest.mark.parametrize("more", ["blank: {actual_answer: {result: pass}}", "metrics: {a: A, b: B, c: C, d: D, e: E}"])
 def test_what_changes_a_score_is_in_its_key(tmp_path: Path, more: str) -> None:
     (kind,) = load(tmp_path, polite=POLITE)
     before = kind().identity(EvalContext())

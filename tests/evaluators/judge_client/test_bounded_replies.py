@@ -43,9 +43,7 @@ def said(content: Any = "yes") -> bytes:
             "object": "chat.completion",
             "created": 1,
             "model": "judge",
-            "choices": [
-                {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"},
-            ],
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
         }
     )
 
@@ -189,9 +187,7 @@ def test_of_an_error_the_status_counts_however_long_it_is(ask: Ask, encoding: st
 @pytest.mark.parametrize("ask", [WIRES[0], WIRES[2]])
 def test_what_is_no_reply_may_come_right_and_its_error_is_one_plain_line(ask: Ask, broken: bytes) -> None:
     failure, _ = failing(
-        lambda head, body: [broken] if b"100000" in broken else broken,
-        ask,
-        0.5 if b"100000" in broken else 60,
+        lambda head, body: [broken] if b"100000" in broken else broken, ask, 0.5 if b"100000" in broken else 60
     )
     assert isinstance(failure, Transient)
     assert failure.message.isprintable()
@@ -218,7 +214,7 @@ def test_interim_replies_without_end_are_left_at_once_and_a_few_are_passed_over(
     [
         ([{"type": "text", "text": "y"}, {"type": "text", "text": "es"}], "yes"),
         (["yes"], ""), (5, ""), ({"verdict": "yes"}, ""), (None, ""), (True, ""), ([{"type": "image"}], ""),
-    ],
+    ]
 )  # fmt: skip
 def test_litellm_s_wire_reads_content_as_the_direct_one_does(content: Any, text: str) -> None:
     async def main() -> Reply:

@@ -105,7 +105,7 @@ def test_the_reason_for_an_end_shows_what_a_terminal_would_obey() -> None:
     [
         ("2.5", 2.5), ("0", 0.0), ("3600", 3600.0), ("1e30", None), ("-5", None), ("nan", None), ("inf", None),
         ("9" * 5_000, None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("", None), ("\x1b", None),
-    ],
+    ]
 )  # fmt: skip
 def test_a_pause_that_no_server_can_mean_is_not_asked_for(header: str, seconds: float | None) -> None:
     assert seconds_of(header) == seconds

@@ -97,8 +97,8 @@ def too_many(text: str) -> str:
     "evaluator",
     [
         "answer_correctness", "answer_relevancy", "context_precision", "context_recall", "context_relevancy",
-        "faithfulness", "ragas", "valor.faithfulness", "valor.context_precision",
-    ],
+        "faithfulness", "ragas", "valor.faithfulness", "valor.context_precision"
+    ]
 )  # fmt: skip
 def test_one_verdict_too_many_is_no_score(evaluator: str) -> None:
     judge = _Breaking()

@@ -209,8 +209,7 @@ def test_metrics_equal_the_librarys(ids: tuple[Sequence[str], Sequence[str]], ex
 
 
 @pytest.mark.parametrize(
-    ("ids", "hit_rate", "mrr"),
-    [(ONE, 1.0, 0.611111111111111), (FIVE, 0.5, 0.75), (SIX, 1.0, 0.625), (THREE, 0.0, 0.0)],
+    ("ids", "hit_rate", "mrr"), [(ONE, 1.0, 0.611111111111111), (FIVE, 0.5, 0.75), (SIX, 1.0, 0.625), (THREE, 0.0, 0.0)]
 )
 def test_granular_variants_equal_the_librarys(
     ids: tuple[Sequence[str], Sequence[str]], hit_rate: float, mrr: float

@@ -234,8 +234,7 @@ def test_more_verdicts_than_fit_into_one_reply_are_asked_for_in_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("evaluator", "better", "worse"),
-    [("context_recall", RECALL, RECALL), ("context_precision", PRECISION, PRECISION)],
+    ("evaluator", "better", "worse"), [("context_recall", RECALL, RECALL), ("context_precision", PRECISION, PRECISION)]
 )
 def test_of_several_expected_answers_the_best_counts_and_says_which(evaluator: str, better: str, worse: str) -> None:
     row = changed(expected_answers=("Bad one.", "Good one.", "Never asked."))

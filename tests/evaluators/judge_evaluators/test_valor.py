@@ -59,9 +59,7 @@ SCORED: list[tuple[str, dict[str, Any], Row, float]] = [
         "answer_correctness",
         {
             STATEMENTS: lambda prompt: block({"statements": TRUTH if "the truth" in prompt else FOUR}),
-            COMPARISON: block(
-                {"TP": [FOUR[0], FOUR[1], FOUR[3]], "FP": [FOUR[2]], "FN": [TRUTH[0], TRUTH[3]]},
-            ),
+            COMPARISON: block({"TP": [FOUR[0], FOUR[1], FOUR[3]], "FP": [FOUR[2]], "FN": [TRUTH[0], TRUTH[3]]}),
         },
         ROW,
         3 / (3 + 0.5 * (1 + 2)),

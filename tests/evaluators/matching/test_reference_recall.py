@@ -117,7 +117,7 @@ def test_the_length_of_the_shortest_expected_answer_chooses_the_metric(words: st
 
 @pytest.mark.parametrize(
     "text", ["a" * 200_000, "not " * 50_000, "1," * 60_000, "A. " * 40_000, "\u0301" * 100_000, "二" * 100_000],
-    ids=lambda text: text[:4],
+    ids=lambda text: text[:4]
 )  # fmt: skip
 def test_hostile_text_takes_no_time(text: str) -> None:
     began = time.process_time()

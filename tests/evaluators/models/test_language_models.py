@@ -195,9 +195,7 @@ def test_a_model_that_counts_positions_otherwise_reads_each_text_whole(
     assert together == pytest.approx(alone, abs=1e-5)
 
 
-def test_only_what_is_left_to_a_model_after_its_output_layer_keeps_the_layer_in_it(
-    tiny: Callable[[str], Path],
-) -> None:
+def test_only_what_is_left_to_a_model_after_its_output_layer_keeps_the_layer_in_it(tiny: Callable[[str], Path]) -> None:
     def apart(name: str) -> bool:
         likelihood.likelihoods(ref(tiny(name)), PASSAGES[:1], settings=CPU)
         ((model, _),) = [each for key, each in resident._models.items() if key[0] == ref(tiny(name))]

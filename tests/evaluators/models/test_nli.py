@@ -152,8 +152,7 @@ def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [("LABEL_0", "LABEL_1", "LABEL_2"), ("NEGATIVE", "POSITIVE"), ("entailment", "entailed", "neutral"), ()],
+    "labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("NEGATIVE", "POSITIVE"), ("entailment", "entailed", "neutral"), ()]
 )
 def test_outputs_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(ModelUnavailable, match="id2label"):

@@ -81,9 +81,7 @@ def test_boxes_polygons_and_masks_of_one_shape_have_one_iou(one, other):
     expected = (filled(one) & filled(other)).sum() / (filled(one) | filled(other)).sum()
     forms = {
         "box": lambda box: {"box": box},
-        "polygon": lambda box: {
-            "polygon": [[box[0], box[1]], [box[2], box[1]], [box[2], box[3]], [box[0], box[3]]],
-        },
+        "polygon": lambda box: {"polygon": [[box[0], box[1]], [box[2], box[1]], [box[2], box[3]], [box[0], box[3]]]},
         "raster": lambda box: {"raster": raster(filled(box))},
     }
     for detail, form in forms.items():

@@ -195,15 +195,14 @@ def test_a_value_that_the_flow_refuses_is_a_usage_error() -> None:
         (["bleu.metric_threshold.a.b=1"], {"bleu": {"metric_threshold": {"a.b": 1}}}),
         (["valor.rouge.use_stemmer=true"], {"valor.rouge": {"use_stemmer": True}}),
         (["bleu.a=1", "bleu.a=2"], {"bleu": {"a": 2}}),
-    ],
+    ]
 )  # fmt: skip
 def test_parameters_are_read(texts: list[str], params: dict[str, Any]) -> None:
     assert parse_params(texts) == params
 
 
 @pytest.mark.parametrize(
-    "texts",
-    [["bleu"], ["bleu.a"], ["=3"], ["bleau.a=3"], ["bleu.=3"], ["a=3"], [".=3"], ["bleu.a=1", "bleu.a.b=2"]],
+    "texts", [["bleu"], ["bleu.a"], ["=3"], ["bleau.a=3"], ["bleu.=3"], ["a=3"], [".=3"], ["bleu.a=1", "bleu.a.b=2"]]
 )
 def test_parameters_that_make_no_sense_are_refused(texts: list[str]) -> None:
     with pytest.raises(UsageError):

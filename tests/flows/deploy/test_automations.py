@@ -42,8 +42,7 @@ def related_resource(kind: str, identifier: str, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [("Failed", "FAILED"), ("TimedOut", "FAILED"), ("Crashed", "CRASHED"), ("Cancelled", "CANCELLED")],
+    ("name", "kind"), [("Failed", "FAILED"), ("TimedOut", "FAILED"), ("Crashed", "CRASHED"), ("Cancelled", "CANCELLED")]
 )
 @pytest.mark.parametrize("deployment", ["evaluate", "collect-and-evaluate", "compare", "maintain", "evaluate-harbour"])
 def test_a_run_that_does_not_reach_its_gate_raises_an_alert(name: str, kind: str, deployment: str) -> None:

@@ -138,8 +138,8 @@ def test_its_judges_alone_are_asked_the_first_by_default() -> None:
     [
         "projects = 1", "[projects.search]", '[projects.search]\nstore = ""', '[projects."A B"]\nstore = "a"',
         '[projects.a]\nstore = "s"\n[projects.b]\nstore = "./s"', '[projects.a]\nstore = "s"\nother = 1',
-        '[projects.a]\nstore = "s"\nkeys = { OPENAI_API_KEY = "sk-abc 123" }',
-    ],
+        '[projects.a]\nstore = "s"\nkeys = { OPENAI_API_KEY = "sk-abc 123" }'
+    ]
 )  # fmt: skip
 def test_what_is_written_wrongly_is_refused_in_one_line(text: str) -> None:
     Path("leadline.toml").write_text(text)

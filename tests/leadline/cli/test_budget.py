@@ -66,8 +66,7 @@ def test_a_team_without_a_budget_is_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["budgets = 3", "[budgets.a]\nmonth_cost = -1", "[budgets.a]\ncost = 1", '[budgets."a b"]', "budgets.a = 1"],
+    "text", ["budgets = 3", "[budgets.a]\nmonth_cost = -1", "[budgets.a]\ncost = 1", '[budgets."a b"]', "budgets.a = 1"]
 )
 def test_a_budget_that_is_written_wrongly_is_refused_in_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("leadline.toml").write_text(text)

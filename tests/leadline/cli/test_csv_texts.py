@@ -64,14 +64,7 @@ def test_no_csv_file_of_a_run_holds_a_formula_or_a_code(project: Path, capsys: p
     assert run([*query, "-o", "q.csv"]) == 0
     files = [*results.rglob("*.csv"), *(project / "compared").rglob("*.csv"), project / "q.csv"]
     names = {file.name for file in files}
-    assert names >= {
-        "scores.csv",
-        "aggregates.csv",
-        "problems.csv",
-        "slices.csv",
-        "flips.csv",
-        "q.csv",
-    }
+    assert names >= {"scores.csv", "aggregates.csv", "problems.csv", "slices.csv", "flips.csv", "q.csv"}
     assert {str(file): bad_cells(file) for file in files if bad_cells(file)} == {}
     assert "'=HYPERLINK(A1)" in (results / "scores.csv").read_text(encoding="utf-8")
     assert ",-1.5,-Infinity" in (project / "q.csv").read_text(encoding="utf-8")

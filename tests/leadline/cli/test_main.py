@@ -104,8 +104,7 @@ def test_the_version_is_that_of_leadline_and_of_its_main_packages(capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
-    [(UsageError("No.", hint="Yes."), 2), (StoreError("Locked."), 3), (KeyboardInterrupt(), 130)],
+    ("error", "code"), [(UsageError("No.", hint="Yes."), 2), (StoreError("Locked."), 3), (KeyboardInterrupt(), 130)]
 )
 def test_errors_on_purpose_end_in_their_own_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
@@ -155,10 +154,10 @@ def caused(by: Exception) -> Exception:
         (duckdb.IOException("Cannot write: No space left on device"), "The disk is full: Cannot write: No space left"),
         (
             duckdb.IOException(f'{"a" * 400} Could not write file "/proc/x": No space left on device","errno":"28"'),
-            "The disk is full: /proc/x, with 0 MiB left.",
+            "The disk is full: /proc/x, with 0 MiB left."
         ),
         (caused(OSError(errno.EIO, "Input/output error", "/x")), "The disk fails to read or write: /x."),
-    ],
+    ]
 )  # fmt: skip
 def test_what_the_machine_refuses_is_said_as_that(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str

@@ -87,10 +87,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "br": lambda proper: http(_as_json(proper), content_encoding="br"),
         "redirect": lambda proper: http(b"", 302, location="http://127.0.0.1:9/"),
     },
-    "silence": {
-        "silent": lambda proper: None,
-        "a byte at a time": lambda proper: _chunks(repeat(b" ")),
-    },
+    "silence": {"silent": lambda proper: None, "a byte at a time": lambda proper: _chunks(repeat(b" "))},
     "content": {
         "list": _with(content=["yes"]),
         "number": _with(content=7),

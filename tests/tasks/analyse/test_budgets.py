@@ -18,10 +18,7 @@ from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, write
 
-BUDGETS = {
-    "latency:latency_p95": {"role": "should", "threshold": 2.0},
-    "cost": {"role": "should", "threshold": 0.01},
-}
+BUDGETS = {"latency:latency_p95": {"role": "should", "threshold": 2.0}, "cost": {"role": "should", "threshold": 0.01}}
 
 
 def run(folder: Path, seconds: list[float], usd: float) -> tuple[str, dict[str, Any]]:

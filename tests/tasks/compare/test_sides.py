@@ -35,7 +35,7 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("text", "model"),
         [("first", None), ("first:m", "m"), ("first:ollama/llama3:8b", "ollama/llama3:8b"), ("tag:prod", None),
-         ("tag:prod:m", "m"), ("fir:m", "m"), (":m", "m")],
+         ("tag:prod:m", "m"), ("fir:m", "m"), (":m", "m")]
     )  # fmt: skip
     def test_a_side_is_a_run_and_perhaps_a_model(self, store: Store, text: str, model: str | None) -> None:
         simple_run(store, "first")

@@ -124,9 +124,7 @@ def test_never_more_than_the_limit_is_begun_or_answered(
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_two_processes_make_no_call_too_many_even_if_one_is_killed(
-    place: Place,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEADLINE_LEDGER", str(place))
     register()

@@ -43,7 +43,7 @@ H2O_SUITE = {
                     "relationships": [{"type": "perturbation_source", "target": "a", "target_type": "test_case"}],
                 },
             ],
-        },
+        }
     ],
 }
 

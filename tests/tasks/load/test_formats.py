@@ -279,7 +279,7 @@ ASKS, TOOL = {"role": "assistant", "content": None, "tool_calls": CALLS}, {"role
         ({"choices": [{"message": ASKS}]}, None),
         ({"choices": ["Yes."]}, '{"choices":["Yes."]}'),
         ([{"chunk": 1}], '[{"chunk":1}]'),
-    ],
+    ]
 )  # fmt: skip
 def test_a_tools_result_is_no_answer(tmp_path: Path, response: Any, answer: str | None) -> None:
     records = [{"request": "How high?", "response": response}, {"request": "How deep?", "response": "2 m."}]

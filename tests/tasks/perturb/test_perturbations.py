@@ -219,7 +219,7 @@ def test_recipes_are_read(text: str, shown: str) -> None:
         ("typos", "Did you mean typo"), ("", "There are: copy"), ("typo:huge", "very_low"), ("copy:low", "just: copy"),
         ("base16:low", "answer_decoded"), ("sonar:typos", "Did you mean sonar:typo"), ("sonar:rot13", "just: rot13"),
         ("comma+", "There are: copy"),
-    ],
+    ]
 )  # fmt: skip
 def test_a_recipe_that_is_none_says_what_there_is(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:

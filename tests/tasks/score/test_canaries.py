@@ -207,10 +207,7 @@ def test_an_expectation_that_makes_no_sense_is_refused_before_anything_is_asked(
     with serving(JudgeEndpoint(reply)) as endpoint:
         with pytest.raises(UsageError, match=said) as error:
             evaluate(
-                Store.open(tmp_path / "store"),
-                rows,
-                [judge_at(endpoint.url)],
-                canaries=canary_file(tmp_path, expected),
+                Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url)], canaries=canary_file(tmp_path, expected)
             )
         assert endpoint.log == []
     assert said.startswith(("Did", "No", "has no one")) or "k0" in str(error.value)

@@ -53,10 +53,7 @@ def undisturbed(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 def shape(result: dict[str, Any]) -> list[Any]:
     """What of a result does not depend on the port that the judge happened to get."""
-    return [
-        result["scores"],
-        [[*line[:3], len(json.loads(line[3])["data"]["calls"])] for line in result["evidence"]],
-    ]
+    return [result["scores"], [[*line[:3], len(json.loads(line[3])["data"]["calls"])] for line in result["evidence"]]]
 
 
 def only_first(script: Any) -> Any:

@@ -161,10 +161,7 @@ def test_all_rows_from_one_case_have_no_interval():
     assert mean_interval(sample([0.1, 0.2, 0.3], clusters=clusters_of([0.1, 0.2, 0.3], [0, 0, 0]))) is None
 
 
-@given(
-    scored=st.lists(st.floats(0, 1), min_size=1, max_size=20),
-    missing=st.integers(0, 10),
-)
+@given(scored=st.lists(st.floats(0, 1), min_size=1, max_size=20), missing=st.integers(0, 10))
 def test_bounds_are_the_means_with_the_missing_rows_filled_in(scored, missing):
     worst, best = bounds(float(np.mean(scored)), len(scored), missing, 0.0, 1.0)
     assert worst == pytest.approx(np.mean(scored + [0.0] * missing))

@@ -56,8 +56,7 @@ def test_the_rules_of_sonar_are_half_way_to_the_worst_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "turns"),
-    [({}, 1.0), ({"tolerance_share": 0.02}, 0.98), ({"tolerance_rows": 50}, 0.95)],
+    ("tolerance", "turns"), [({}, 1.0), ({"tolerance_share": 0.02}, 0.98), ({"tolerance_rows": 50}, 0.95)]
 )
 def test_a_must_metric_turns_where_more_rows_fail_than_are_tolerated(tolerance: dict[str, Any], turns: float) -> None:
     (found,) = limits("default", "high", role="must", **tolerance)

@@ -173,7 +173,7 @@ def test_labels_of_one_model_say_nothing_of_the_others(eight):
                    "--n 288, some 30 minutes of a person; or take one alone: --model m0."),
         (None, 288, ""),
         ("m3", 20, ""),  # 36 rows certify no judge, however many are labelled
-    ],
+    ]
 )  # fmt: skip
 def test_it_is_said_why_more_would_be_needed(eight, model, number, words):
     judged = read_judged_rows(*eight, "toy")

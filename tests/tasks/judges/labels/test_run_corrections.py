@@ -246,12 +246,7 @@ def test_a_gate_on_corrected_values_fails_what_is_surely_below_the_limit(tmp_pat
     ("labelled", "config", "wanted", "words"),
     [
         (0, "one", 0.5, "there are none: leadline labels sample latest --metric toy.value --n 100"),
-        (
-            30,
-            "one",
-            0.5,
-            "too few to certify its judge, about 20 labels more, some 5 minutes of a person are wanted",
-        ),
+        (30, "one", 0.5, "too few to certify its judge, about 20 labels more, some 5 minutes of a person are wanted"),
         (120, "two", 0.5, "earned with another prompt or judge: leadline judges certify latest --metric toy.value (1"),
         (120, "one other answers", 0.5, "of model bot: leadline labels sample latest --metric toy.value --model bot"),
         (120, "one", 0.74, "which these labels cannot decide: more labels than this run has rows (400) would"),
