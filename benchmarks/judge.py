@@ -50,8 +50,7 @@ TEXT = "The harbour was dredged to a depth of nine metres in 1931, and again in 
 
 _PROMPTS = {
     "statements": prompt_from(
-        "statements",
-        "Break up the answer.\n{{ answer | data('answer') }}\nReply with JSON: {statements: []}",
+        "statements", "Break up the answer.\n{{ answer | data('answer') }}\nReply with JSON: {statements: []}"
     ),
     "verdict": prompt_from(
         "verdict",

@@ -271,9 +271,7 @@ def comparison(runs: int, rows: int = 1_000, margin: float = 0.05) -> None:
             differences = np.where(changes, np.where(draw.random(rows) < (1 + effect / 0.2) / 2, 1.0, -1.0), 0.0)
             good = (differences + 1) / 2
             share, decision = _first_decision(
-                [question],
-                ((end / rows, [_seen(good, np.ones(rows), end, None, 1)]) for end in ends),
-                CHANGE_LEVEL,
+                [question], ((end / rows, [_seen(good, np.ones(rows), end, None, 1)]) for end in ends), CHANGE_LEVEL
             )
             if decision == "open":
                 found = measure(PairedSeries(differences, width=1.0, binary=True), confidence=LAST_CONFIDENCE).interval

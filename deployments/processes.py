@@ -147,9 +147,7 @@ class Processes:
             entry.starts = [*(moment for moment in entry.starts if now - moment < 60), now]
             if len(entry.starts) > RESTARTS:
                 raise LeadlineError(
-                    f"{entry.part.name} keeps ending.",
-                    hint=self._hint(entry.part),
-                    code=ErrorCode.DEPLOY_SERVICE,
+                    f"{entry.part.name} keeps ending.", hint=self._hint(entry.part), code=ErrorCode.DEPLOY_SERVICE
                 )
             self._say(f"{entry.part.name} ended with code {code} and is started again.")
             if code < 0 and not on_linux():  # the tether was killed, which its program has not noticed

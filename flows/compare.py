@@ -34,17 +34,13 @@ class CompareConfig(FormModel):
         "of its models as RUN:MODEL. Not given where versions are named.",
     )
     candidate: str = Field(
-        "latest",
-        description="What is new, named in the same way; :MODEL is a model of the baseline's run.",
+        "latest", description="What is new, named in the same way; :MODEL is a model of the baseline's run."
     )
     model: Annotated[str | None, Option(metavar="KEY")] = Field(
-        None,
-        description="With versions: the model, by key or name, whose versions are compared.",
+        None, description="With versions: the model, by key or name, whose versions are compared."
     )
     versions: Annotated[tuple[str, ...], Option(metavar="OLD NEW")] = Field(
-        (),
-        max_length=2,
-        description="Two versions of the model, the older first; their youngest runs are compared.",
+        (), max_length=2, description="Two versions of the model, the older first; their youngest runs are compared."
     )
     margin: float = Field(
         0.05,
@@ -54,8 +50,7 @@ class CompareConfig(FormModel):
         "where the range has no end).",
     )
     margins: Annotated[dict[str, float], Option("--margin", metavar="METRIC=VALUE")] = Field(
-        {},
-        description="Margins of single metrics (EVALUATOR.METRIC, or EVALUATOR for all of it) in their own unit.",
+        {}, description="Margins of single metrics (EVALUATOR.METRIC, or EVALUATOR for all of it) in their own unit."
     )
     metrics: Annotated[tuple[str, ...], Option("-m", "--metric", metavar="METRIC")] = Field(
         (),
@@ -76,18 +71,13 @@ class CompareConfig(FormModel):
         ),
     ] = None
     model_map: Annotated[dict[str, str], Option("--map", metavar="OLD=NEW", advanced=True)] = Field(
-        {},
-        description="Models of the baseline, each with the candidate's that it is compared with, where keys differ.",
+        {}, description="Models of the baseline, each with the candidate's that it is compared with, where keys differ."
     )
     allow_different_configurations: Annotated[bool, Option(advanced=True)] = Field(
-        False,
-        description="Compare also what was measured in different ways, such as by another judge.",
+        False, description="Compare also what was measured in different ways, such as by another judge."
     )
     alpha: Annotated[float, Option(advanced=True)] = Field(
-        0.05,
-        gt=0,
-        le=0.5,
-        description="Declared chance that any metric fails although nothing became worse.",
+        0.05, gt=0, le=0.5, description="Declared chance that any metric fails although nothing became worse."
     )
     shown: Annotated[int, Option(advanced=True)] = Field(
         10,

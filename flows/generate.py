@@ -40,8 +40,7 @@ class GenerateConfig(FormModel):
     """Documents, chunks, judge and budget of a generation."""
 
     documents: Annotated[tuple[str, ...], Option(metavar="DOCS…")] = Field(
-        min_length=1,
-        description="Files and folders: PDF, Markdown, HTML and plain text.",
+        min_length=1, description="Files and folders: PDF, Markdown, HTML and plain text."
     )
     questions: int = Field(3, ge=1, le=50, description="Questions to ask for about each chunk.")
     chunk_size: int = Field(4000, ge=100, le=200_000, description="Longest chunk.")
@@ -53,9 +52,7 @@ class GenerateConfig(FormModel):
     )
     unit: Literal["characters", "tokens"] = Field("characters", description="What both count.")
     max_chunks: Annotated[int | None, Option(metavar="N")] = Field(
-        None,
-        ge=1,
-        description="Ask about so many chunks, drawn by the seed. Default: all.",
+        None, ge=1, description="Ask about so many chunks, drawn by the seed. Default: all."
     )
     seed: int = Field(0, description="Which chunks are drawn.")
     judges: JudgeAccess = Field(JudgeAccess(), description="Who asks, and what it may cost.")
@@ -64,20 +61,12 @@ class GenerateConfig(FormModel):
         description="Text handling, and the embedder by which questions that mean the same are found; without one they "
         "are compared by their words.",
     )
-    similarity: float = Field(
-        0.95,
-        gt=0,
-        le=1,
-        description="Cosine from which on two questions mean the same.",
-    )
+    similarity: float = Field(0.95, gt=0, le=1, description="Cosine from which on two questions mean the same.")
     encoding: Annotated[str | None, Option(metavar="NAME")] = Field(
-        None,
-        description="Encoding of text and HTML files. Default: what an HTML file says of itself, else UTF-8.",
+        None, description="Encoding of text and HTML files. Default: what an HTML file says of itself, else UTF-8."
     )
     uri_prefix: Annotated[str, Option(metavar="TEXT")] = Field(
-        "",
-        max_length=500,
-        description="Put before the documents' names in the dataset.",
+        "", max_length=500, description="Put before the documents' names in the dataset."
     )
     answers: bool = Field(
         True,
@@ -88,8 +77,7 @@ class GenerateConfig(FormModel):
         False, description="Keep the chunk in the metadata of its cases."
     )
     output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(
-        None,
-        description="The dataset to write. Default: DOCUMENT.questions.jsonl here.",
+        None, description="The dataset to write. Default: DOCUMENT.questions.jsonl here."
     )
     store: StorePlace = None
 

@@ -88,13 +88,11 @@ class ModelVersionConfig(FormModel):
         description="Its version: letters, digits and . _ : + @ -",
     )
     suite: Annotated[str, NoCredentials, Option(metavar="SUITE")] = Field(
-        min_length=1,
-        description="File with the cases; any dataset that Leadline reads, answers in it are ignored.",
+        min_length=1, description="File with the cases; any dataset that Leadline reads, answers in it are ignored."
     )
     target: TargetChoice = Field(TargetChoice(), description="How the model is asked.")
     answers: Annotated[str | None, NoCredentials, Option(metavar="FILE")] = Field(
-        None,
-        description="Dataset with the model's answers, if somebody collected them already; then nothing is asked.",
+        None, description="Dataset with the model's answers, if somebody collected them already; then nothing is asked."
     )
     map: ColumnMapping = Field({})
     evaluator_suite: EvaluatorSuite = None
@@ -115,25 +113,13 @@ class ModelVersionConfig(FormModel):
         "this one that passed.",
     )
     margin: float = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="How much worse than the baseline each metric may be, as a share of its range.",
+        0.05, ge=0, le=1, description="How much worse than the baseline each metric may be, as a share of its range."
     )
     margins: dict[str, float] = Field(
-        {},
-        description="Margins of single metrics (evaluator.metric or evaluator), in the metric's own unit.",
+        {}, description="Margins of single metrics (evaluator.metric or evaluator), in the metric's own unit."
     )
-    max_calls: int | None = Field(
-        None,
-        ge=0,
-        description="Calls that may be made to the model. Default: no limit.",
-    )
-    max_cost: float | None = Field(
-        None,
-        ge=0,
-        description="US dollars that answers may cost. Default: no limit.",
-    )
+    max_calls: int | None = Field(None, ge=0, description="Calls that may be made to the model. Default: no limit.")
+    max_cost: float | None = Field(None, ge=0, description="US dollars that answers may cost. Default: no limit.")
     dispatch: Dispatching = Dispatch.AUTO
     processes: Processes = None
     again: bool = Field(

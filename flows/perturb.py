@@ -34,8 +34,7 @@ class PerturbConfig(FormModel):
         description="File with the cases; answers in it are ignored."
     )
     recipes: Annotated[tuple[str, ...], Option("--with", metavar="NAME[:HOW][+…]")] = Field(
-        min_length=1,
-        description="What to do, such as typo:high or comma+word_swap; each gives a copy of every case.",
+        min_length=1, description="What to do, such as typo:high or comma+word_swap; each gives a copy of every case."
     )
     output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(
         None, description="The file to write. Default: SUITE.perturbed.jsonl."

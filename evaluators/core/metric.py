@@ -178,11 +178,7 @@ def verdict(
 
 
 def unparseable(
-    metrics: Sequence[Metric],
-    message: str,
-    *,
-    why: Reason = Reason.UNSCORABLE,
-    severity: Severity = Severity.MEDIUM,
+    metrics: Sequence[Metric], message: str, *, why: Reason = Reason.UNSCORABLE, severity: Severity = Severity.MEDIUM
 ) -> RowScore:
     """Return a row of which nothing could be checked: a parsing failure that neither passes nor fails.
 

@@ -181,13 +181,9 @@ LOOK_ALIKES: Final = (
         ("context_recall", "valor.context_recall", "databricks.context_sufficiency"),
     ),
     LookAlikes(
-        "Do the useful chunks of the retrieved context come first?",
-        ("context_precision", "valor.context_precision"),
+        "Do the useful chunks of the retrieved context come first?", ("context_precision", "valor.context_precision")
     ),
-    LookAlikes(
-        "Were the expected documents retrieved?",
-        ("llamaindex.retrieval", "databricks.document_recall"),
-    ),
+    LookAlikes("Were the expected documents retrieved?", ("llamaindex.retrieval", "databricks.document_recall")),
     LookAlikes("Does the answer share word sequences with the expected answer (ROUGE)?", ("rouge", "valor.rouge")),
     LookAlikes("Does the answer share word sequences with the expected answer (BLEU)?", ("bleu", "valor.bleu")),
     LookAlikes("Is the answer free of toxic language?", ("toxicity", "databricks.safety", "valor.toxicity")),

@@ -31,9 +31,7 @@ def decode_counts(counts: str | Sequence[int]) -> npt.NDArray[np.int64]:
     return decode_many([counts])[1]
 
 
-def decode_many(
-    masks: Sequence[str | Sequence[int]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def decode_many(masks: Sequence[str | Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the run lengths of many masks, decoded together, which is about twice as fast.
 
     Returns:

@@ -143,11 +143,7 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
                 break
             answers.append(
                 await judge.read(
-                    "refine",
-                    read_answer,
-                    information=information,
-                    contexts=contexts,
-                    existing_answer=answers[-1].word,
+                    "refine", read_answer, information=information, contexts=contexts, existing_answer=answers[-1].word
                 )
             )
         last = answers[-1]

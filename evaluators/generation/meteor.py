@@ -122,12 +122,7 @@ class Meteor(RowEvaluator):
         )
         params = self.params
         value = meteor_score(
-            expected,
-            answer,
-            wordnet=wordnet or _NoSynonyms(),
-            alpha=params.alpha,
-            beta=params.beta,
-            gamma=params.gamma,
+            expected, answer, wordnet=wordnet or _NoSynonyms(), alpha=params.alpha, beta=params.beta, gamma=params.gamma
         )
         stages = ["form", "stem", *(["meaning"] if wordnet else [])]
         message = (

@@ -58,11 +58,7 @@ class LiteLLMTransport:
         self._ready = False
 
     async def send(
-        self,
-        config: JudgeConfig,
-        messages: list[dict[str, str]],
-        schema: Mapping[str, Any] | None,
-        max_tokens: int,
+        self, config: JudgeConfig, messages: list[dict[str, str]], schema: Mapping[str, Any] | None, max_tokens: int
     ) -> Reply:
         """See :class:`Transport`."""
         try:

@@ -85,11 +85,7 @@ class LocalTransport:
         self._process = os.getpid()
 
     async def send(
-        self,
-        config: JudgeConfig,
-        messages: list[dict[str, str]],
-        schema: Mapping[str, Any] | None,
-        max_tokens: int,
+        self, config: JudgeConfig, messages: list[dict[str, str]], schema: Mapping[str, Any] | None, max_tokens: int
     ) -> Reply:
         """See :class:`.transport.Transport`; the prompt alone asks for the form of the reply."""
         if os.getpid() != self._process:

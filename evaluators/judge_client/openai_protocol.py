@@ -100,11 +100,7 @@ class OpenAITransport:
         self._name = name
 
     async def send(
-        self,
-        config: JudgeConfig,
-        messages: list[dict[str, str]],
-        schema: Mapping[str, Any] | None,
-        max_tokens: int,
+        self, config: JudgeConfig, messages: list[dict[str, str]], schema: Mapping[str, Any] | None, max_tokens: int
     ) -> Reply:
         """See :class:`leadline.evaluators.judge_client.transport.Transport`."""
         base = config.api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI

@@ -107,11 +107,7 @@ class Transport(Protocol):
     """Sends one attempt."""
 
     async def send(
-        self,
-        config: JudgeConfig,
-        messages: list[dict[str, str]],
-        schema: Mapping[str, Any] | None,
-        max_tokens: int,
+        self, config: JudgeConfig, messages: list[dict[str, str]], schema: Mapping[str, Any] | None, max_tokens: int
     ) -> Reply:
         """Send a question and return the reply.
 

@@ -84,12 +84,7 @@ _busy: Final = threading.Lock()
 
 
 def embed(
-    ref: ModelRef,
-    texts: Sequence[str],
-    *,
-    settings: Settings,
-    vectors: VectorStore | None = None,
-    steady: bool = False,
+    ref: ModelRef, texts: Sequence[str], *, settings: Settings, vectors: VectorStore | None = None, steady: bool = False
 ) -> npt.NDArray[np.float32]:
     """Return the vectors of texts, float32 of shape ``(len(texts), d)`` and unit length, in the order given.
 
@@ -322,10 +317,7 @@ def _compute(
 
 
 def _keep(
-    vectors: VectorStore | None,
-    model: str,
-    digests: Sequence[bytes],
-    found: Mapping[bytes, npt.NDArray[np.float32]],
+    vectors: VectorStore | None, model: str, digests: Sequence[bytes], found: Mapping[bytes, npt.NDArray[np.float32]]
 ) -> None:
     if vectors is None or not digests:
         return

@@ -228,7 +228,7 @@ class JsonSchemaParams(Params):
         dict[str, Any] | None,
         Field(
             description="The schema of all answers, as JSON. A row's own, in its metadata under the key json_schema, "
-            "goes before it.",
+            "goes before it."
         ),
     ] = None
     where: Annotated[

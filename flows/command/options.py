@@ -113,13 +113,7 @@ def _parameter(setting: Setting) -> Callable[[F], F]:
         on: dict[str, Any] = {} if "/" in flags[-1] else {"is_flag": True, "flag_value": True, "type": click.BOOL}
         return click.option(*flags, name, default=None, help=_help(setting), **placed, **on)
     return click.option(
-        *flags,
-        name,
-        type=_type(setting),
-        multiple=many,
-        metavar=metavar,
-        help=_help(setting, many=many),
-        **placed,
+        *flags, name, type=_type(setting), multiple=many, metavar=metavar, help=_help(setting, many=many), **placed
     )
 
 

@@ -107,11 +107,7 @@ def session_options(command: F) -> F:
             help="No progress and no messages but errors.",
         ),
         click.option(
-            "--debug",
-            is_flag=True,
-            expose_value=False,
-            callback=_remember,
-            help="Show tracebacks and Prefect's log.",
+            "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show tracebacks and Prefect's log."
         ),
     )
     run = _in_its_project(command)

@@ -138,9 +138,7 @@ class _Outage:
             raise error
         if not self._pause:
             log.warning(
-                "Prefect's server does not answer (%s); it is waited for, %.0f s at most.",
-                type(error).__name__,
-                limit,
+                "Prefect's server does not answer (%s); it is waited for, %.0f s at most.", type(error).__name__, limit
             )
         self._pause = next_pause_s(self._pause)
         return min(self._pause, max(0.0, limit - away))

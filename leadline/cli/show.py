@@ -76,11 +76,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     lines = [line for line in found["board"] if all_metrics or line["is_primary"]]
     if lines:
         click.echo("\nLeaderboards" + ("" if all_metrics else " (primary metrics)"))
-        print_table(
-            BOARD,
-            [_board_line(line) for line in lines],
-            right=("value", "threshold", "scored", "unscored"),
-        )
+        print_table(BOARD, [_board_line(line) for line in lines], right=("value", "threshold", "scored", "unscored"))
     _print_labels(found["corrections"], found["certificates"], all_metrics=all_metrics)
     _print_flips(found["flip_rates"], found["flip_causes"], all_metrics=all_metrics)
     _print_trials(found["trial_spread"], all_metrics=all_metrics)

@@ -325,11 +325,5 @@ def _failure(check: RowCheck, found: Mapping[str, Any]) -> Failure:
     evidence: Mapping[str, Any] = next((score["evidence"] for score in scores if score.get("evidence")), {})
     assert check.value is not None  # noqa: S101 - it failed
     return Failure(
-        check.evaluator,
-        check.metric,
-        check.value,
-        check.threshold,
-        check.higher_is_better,
-        check.role,
-        evidence,
+        check.evaluator, check.metric, check.value, check.threshold, check.higher_is_better, check.role, evidence
     )

@@ -135,10 +135,7 @@ def _by_git(folder: Path, base_branch: str) -> Checkout:
     )
     commit = _commit(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))
     return Checkout(
-        branch=branch,
-        commit=commit,
-        base_branch=base,
-        base_commit="" if branch == base else _commit(ancestor),
+        branch=branch, commit=commit, base_branch=base, base_commit="" if branch == base else _commit(ancestor)
     )
 
 

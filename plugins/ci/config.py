@@ -71,8 +71,7 @@ class CiConfig(FormModel):
         True, description="Keep one comment on the pull request up to date, where there is one and a token for it."
     )
     answers: bool = Field(
-        True,
-        description="Show questions and answers in the summary, to everyone who may see the pull request.",
+        True, description="Show questions and answers in the summary, to everyone who may see the pull request."
     )
     output: Annotated[str, Option("-o", "--output", metavar="DIR")] = Field(
         "leadline-ci",

@@ -49,13 +49,7 @@ def rgb() -> None:
 )
 @session_options
 def build(
-    data: Sequence[str],
-    noise: str,
-    passages: int,
-    seed: int,
-    closed_book: bool,
-    prompt: str | None,
-    output: str,
+    data: Sequence[str], noise: str, passages: int, seed: int, closed_book: bool, prompt: str | None, output: str
 ) -> None:
     """Write the test cases of RGB's files as a suite for `leadline collect`.
 
@@ -92,13 +86,7 @@ def build(
 @session_options
 @click.pass_obj
 def table(
-    session: Session,
-    /,
-    what: Sequence[str],
-    scorer: str | None,
-    model: str | None,
-    testbed: str | None,
-    as_json: bool,
+    session: Session, /, what: Sequence[str], scorer: str | None, model: str | None, testbed: str | None, as_json: bool
 ) -> None:
     """Print the paper's tables from a run, or from a file of answers.
 

@@ -81,8 +81,7 @@ def _write_flat(
     connection: DuckDBPyConnection, columns: Mapping[int, str], csv: Path, parquet: Path, *, texts: bool
 ) -> None:
     flat = sql("publish/eval_flat").format(
-        texts=sql("publish/eval_flat_texts") if texts else "",
-        metrics="".join(f"{name}, " for name in columns.values()),
+        texts=sql("publish/eval_flat_texts") if texts else "", metrics="".join(f"{name}, " for name in columns.values())
     )
     write_csv(connection, flat, csv)
     connection.execute(f"COPY ({flat}) TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd)")

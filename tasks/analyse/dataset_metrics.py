@@ -59,9 +59,7 @@ class DatasetValue:
 
 
 def dataset_values(
-    connection: DuckDBPyConnection,
-    metrics: Sequence[Mapping[str, Any]],
-    effect: Mapping[tuple[int, int], float],
+    connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]], effect: Mapping[tuple[int, int], float]
 ) -> dict[tuple[int, int], DatasetValue]:
     """Compute dataset-level and pooled metrics by (metric_id, model_id), and fill the table ``details``.
 

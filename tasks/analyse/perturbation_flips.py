@@ -115,10 +115,7 @@ def _compare(metric: Mapping[str, Any], values: npt.NDArray[np.float64], pairs: 
 
 
 def _store(
-    connection: DuckDBPyConnection,
-    metrics: Sequence[Mapping[str, Any]],
-    found: Sequence[Compared],
-    net: NetRates,
+    connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]], found: Sequence[Compared], net: NetRates
 ) -> int:
     rates: list[dict[str, Any]] = []
     number = sum(len(compared.pair) for compared in found)

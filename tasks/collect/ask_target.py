@@ -214,11 +214,7 @@ class HttpTransport:
         self._target = target
 
     async def send(
-        self,
-        config: JudgeConfig,
-        messages: list[dict[str, str]],
-        schema: Mapping[str, Any] | None,
-        max_tokens: int,
+        self, config: JudgeConfig, messages: list[dict[str, str]], schema: Mapping[str, Any] | None, max_tokens: int
     ) -> Reply:
         """See :class:`leadline.evaluators.judge_client.transport.Transport`; the one message is the request as JSON."""
         request = json.loads(messages[0]["content"])
@@ -313,11 +309,7 @@ class _FunctionTransport:
         self._function = _load_function(str(target.function))
 
     async def send(
-        self,
-        config: JudgeConfig,
-        messages: list[dict[str, str]],
-        schema: Mapping[str, Any] | None,
-        max_tokens: int,
+        self, config: JudgeConfig, messages: list[dict[str, str]], schema: Mapping[str, Any] | None, max_tokens: int
     ) -> Reply:
         """See :class:`leadline.evaluators.judge_client.transport.Transport`; the one message is the case as JSON."""
         values = json.loads(messages[0]["content"])

@@ -234,11 +234,7 @@ def _decided(found: MetricComparison, question: VerdictQuestion, answer: ChangeA
 
 
 def _notes(
-    baseline: Run,
-    candidate: Run,
-    matched: Matched,
-    pairings: Sequence[Pairing],
-    metrics: Sequence[MetricComparison],
+    baseline: Run, candidate: Run, matched: Matched, pairings: Sequence[Pairing], metrics: Sequence[MetricComparison]
 ) -> Iterator[str]:
     """Yield sentences for the reader, beside the numbers."""
     datasets = {run.read().get("dataset") for run in (baseline, candidate)}

@@ -60,11 +60,7 @@ class Draft:
 
 
 def measure_models(
-    connection: DuckDBPyConnection,
-    pair: ModelPair,
-    ids: tuple[int, int],
-    pairings: Sequence[Pairing],
-    options: Options,
+    connection: DuckDBPyConnection, pair: ModelPair, ids: tuple[int, int], pairings: Sequence[Pairing], options: Options
 ) -> Iterator[Draft]:
     """Measure all metrics of one pair of models.
 

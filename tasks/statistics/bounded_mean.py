@@ -169,11 +169,7 @@ def mean_of_influences(
 
 
 def mean_of_clusters(
-    sums: npt.NDArray[np.float64],
-    sizes: npt.NDArray[np.float64],
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
+    sums: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64], *, low: float = -math.inf, high: float = math.inf
 ) -> Mean | None:
     """Return the mean over the rows of clusters; ``None`` where they are too few to tell its spread.
 

@@ -263,12 +263,7 @@ def differ(pairs: Differences, *, comparisons: int = 1) -> bool:
     if pairs.constant:
         return pairs.mean != 0
     mean = mean_of_influences(
-        pairs.mean,
-        pairs.n,
-        pairs.clusters,
-        sizes=pairs.sizes,
-        squares=pairs.squares or 0.0,
-        cubes=pairs.cubes or 0.0,
+        pairs.mean, pairs.n, pairs.clusters, sizes=pairs.sizes, squares=pairs.squares or 0.0, cubes=pairs.cubes or 0.0
     )
     low, high = mean.interval(confidence=1 - level)
     return low > 0 or high < 0

@@ -148,11 +148,7 @@ def _partners(
 
 
 def _prediction_records(
-    near: Pairs,
-    predictions: Objects,
-    truth: Objects,
-    hits: npt.NDArray[np.bool_],
-    ignored: npt.NDArray[np.bool_],
+    near: Pairs, predictions: Objects, truth: Objects, hits: npt.NDArray[np.bool_], ignored: npt.NDArray[np.bool_]
 ) -> Records:
     out = np.zeros(len(predictions), dtype=prediction_type(hits.shape[1]))
     out["label"], out["index"], out["score"] = predictions.label, predictions.index, predictions.score
@@ -168,11 +164,7 @@ def _prediction_records(
 
 
 def _truth_records(
-    near: Pairs,
-    predictions: Objects,
-    truth: Objects,
-    first: npt.NDArray[np.int64],
-    partner: npt.NDArray[np.int64],
+    near: Pairs, predictions: Objects, truth: Objects, first: npt.NDArray[np.int64], partner: npt.NDArray[np.int64]
 ) -> Records:
     out = np.zeros(len(truth), dtype=truth_type())
     out["label"], out["index"] = truth.label, truth.index

@@ -23,14 +23,7 @@ from leadline.tasks.perturb.perturbations import described
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @session_options
 @click.pass_obj
-def perturb(
-    session: Session,
-    /,
-    suite: str | None,
-    listed: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def perturb(session: Session, /, suite: str | None, listed: bool, as_json: bool, **options: Any) -> None:
     """Write a suite with perturbed copies of its cases.
 
     Each copy is linked to its original in SUITE. Collect answers to them and evaluate: the report says which answers

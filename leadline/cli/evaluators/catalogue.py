@@ -37,11 +37,7 @@ _FILES: Final = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: everything that is known of each.")
 @session_options
 def list_evaluators(
-    family: str | None,
-    suite: str | None,
-    find: str | None,
-    files: Sequence[str],
-    as_json: bool,
+    family: str | None, suite: str | None, find: str | None, files: Sequence[str], as_json: bool
 ) -> None:
     """List the evaluators: what each measures, and what it needs."""
     _load(files)
@@ -52,10 +48,7 @@ def list_evaluators(
 
         print_json([describe(evaluator) | {"purposes": purposes_of(evaluator)} for evaluator in chosen])
         return
-    print_table(
-        ("id", "use it for", "measures", "needs", "lane"),
-        [_line(evaluator) for evaluator in chosen],
-    )
+    print_table(("id", "use it for", "measures", "needs", "lane"), [_line(evaluator) for evaluator in chosen])
 
 
 @click.command()

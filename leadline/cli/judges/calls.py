@@ -30,14 +30,7 @@ DIGITS: Final = 12
 @session_options
 @click.pass_obj
 def calls(
-    session: Session,
-    /,
-    digest: str | None,
-    run_id: str | None,
-    failed: bool,
-    totals: bool,
-    last: int,
-    as_json: bool,
+    session: Session, /, digest: str | None, run_id: str | None, failed: bool, totals: bool, last: int, as_json: bool
 ) -> None:
     """List calls to judges and models, or show one with its reply.
 

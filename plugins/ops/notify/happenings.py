@@ -64,10 +64,7 @@ def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect:
     for run in _runs(
         client,
         state=FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"])),
-        expected_start_time=FlowRunFilterExpectedStartTime(
-            after_=since - LONGEST_LATE,
-            before_=now - LATE_AFTER,
-        ),
+        expected_start_time=FlowRunFilterExpectedStartTime(after_=since - LONGEST_LATE, before_=now - LATE_AFTER),
     ):
         yield _late(run, known_as(client, run), prefect)
 
@@ -103,10 +100,7 @@ def _key_of_end(identifier: str) -> str:
 
 
 def _gates(client: SyncPrefectClient, since: datetime) -> Iterator[Notice]:
-    wanted = EventFilter(
-        event=EventNameFilter(name=list(GATES)),
-        occurred=EventOccurredFilter(since=since),
-    )
+    wanted = EventFilter(event=EventNameFilter(name=list(GATES)), occurred=EventOccurredFilter(since=since))
     for event in pages(client, wanted, MOST):
         told = event.payload
         worst = [f"- {line}" for line in _texts(told.get("worst"))[:3]]
@@ -132,10 +126,7 @@ def _judges(client: SyncPrefectClient, since: datetime) -> Iterator[Notice]:
 
 def _unheard(client: SyncPrefectClient, since: datetime) -> Iterator[Notice]:
     """Yield events that automations could not act on, such as a new model version whose payload does not fit."""
-    wanted = EventFilter(
-        event=EventNameFilter(name=[FAILED]),
-        occurred=EventOccurredFilter(since=since),
-    )
+    wanted = EventFilter(event=EventNameFilter(name=[FAILED]), occurred=EventOccurredFilter(since=since))
     for event in pages(client, wanted, MOST):
         name = event.resource.get("prefect.resource.name") or ""
         if event.resource.get("prefect.posture") == "Reactive" and name.startswith("leadline-model"):

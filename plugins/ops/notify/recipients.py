@@ -164,10 +164,7 @@ def _send(recipient: Recipient, notice: Notice) -> str:
         service = Apprise()
         service.add(_instance(recipient))
         done = service.notify(
-            body=notice.body,
-            title=notice.title,
-            notify_type=NotifyType.WARNING,
-            body_format=NotifyFormat.TEXT,
+            body=notice.body, title=notice.title, notify_type=NotifyType.WARNING, body_format=NotifyFormat.TEXT
         )
         said.write(captured.getvalue() if captured else "")
     if done:

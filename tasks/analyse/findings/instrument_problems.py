@@ -226,9 +226,7 @@ def unreachable_problems(view: RunView) -> Iterator[Finding]:
                 f"metric satisfies it, so passing says nothing: {limits}.",
                 actions="Set metric_threshold to a value that separates good from bad answers.",
                 attrs=view.attrs(
-                    evaluator_id=evaluator_id,
-                    metric=metrics[0],
-                    metric_ids=[metric["metric"] for metric in metrics],
+                    evaluator_id=evaluator_id, metric=metrics[0], metric_ids=[metric["metric"] for metric in metrics]
                 ),
             )
 

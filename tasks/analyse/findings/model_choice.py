@@ -343,12 +343,7 @@ def dearest_and_slowest(view: RunView) -> Iterator[Finding]:
 
 
 def _spender(
-    view: RunView,
-    what: Any,
-    words: tuple[str, str],
-    type_: str,
-    ends: tuple[int, int],
-    line: Mapping[str, Any],
+    view: RunView, what: Any, words: tuple[str, str], type_: str, ends: tuple[int, int], line: Mapping[str, Any]
 ) -> Finding:
     top, low = ends
     other = _spending(view)[low][what]

@@ -104,14 +104,7 @@ def _enrol(
     in_epoch = judge.model_copy(update={"epoch": epoch})
     configs = configs_of(metrics, judge)
     replies = ask_probes(
-        store,
-        in_epoch,
-        settings,
-        metrics,
-        probes,
-        occasion=f"enrol/{number}",
-        replies=ENROLLED_REPLIES,
-        limits=limits,
+        store, in_epoch, settings, metrics, probes, occasion=f"enrol/{number}", replies=ENROLLED_REPLIES, limits=limits
     )
     enrolment = Enrolment(
         name=judge.key,

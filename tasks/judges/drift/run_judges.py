@@ -27,14 +27,7 @@ JUDGES: Final = "judge_standings"
 
 
 def watch(
-    store: Store,
-    run: Run,
-    settings: Settings,
-    judges: Sequence[str],
-    *,
-    stop: bool,
-    limits: Limits,
-    part: str = "",
+    store: Store, run: Run, settings: Settings, judges: Sequence[str], *, stop: bool, limits: Limits, part: str = ""
 ) -> dict[str, Any]:
     """Check the enrolled judges of a run that were not checked of late, record how they stand, and return that.
 

@@ -248,11 +248,7 @@ def _agreement(name: str, taken: Sequence[bool | None], said: _Said) -> HeldOut:
 
 
 def _measure_numbers(
-    names: Sequence[str],
-    values: Floats,
-    said: _Said,
-    weights: MetricWeights,
-    passing: JudgedMetric | None,
+    names: Sequence[str], values: Floats, said: _Said, weights: MetricWeights, passing: JudgedMetric | None
 ) -> list[HeldOut]:
     """Return how far judges and jury are from people's numbers, or how often they pass what people pass."""
     own = [weights.of(name).weight or 0.0 for name in names]

@@ -130,9 +130,7 @@ class LabelSet:
                 found += [Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist()]
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise StoreError(
-                    f"The labels in {path} cannot be read: {error}.",
-                    hint=LABELS_ADVICE,
-                    code=ErrorCode.STORE_FAILED,
+                    f"The labels in {path} cannot be read: {error}.", hint=LABELS_ADVICE, code=ErrorCode.STORE_FAILED
                 ) from error
         return sorted(found, key=lambda label: label.at)
 
@@ -169,9 +167,7 @@ class LabelSet:
                 found.append(read_sample(path))
             except (OSError, ValueError, TypeError, KeyError) as error:
                 raise StoreError(
-                    f"The sample in {path} cannot be read: {error}.",
-                    hint=SAMPLE_ADVICE,
-                    code=ErrorCode.STORE_FAILED,
+                    f"The sample in {path} cannot be read: {error}.", hint=SAMPLE_ADVICE, code=ErrorCode.STORE_FAILED
                 ) from error
         return [sample for sample in found if question in (None, sample.question)]
 

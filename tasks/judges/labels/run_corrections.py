@@ -104,9 +104,7 @@ class LabelledMetric:
         if found.recall_pass is None or found.recall_fail is None:
             return None
         return rogan_gladen(
-            model.judge,
-            model.independent,
-            ErrorRates(found.recall_pass, found.n_good, found.recall_fail, found.n_bad),
+            model.judge, model.independent, ErrorRates(found.recall_pass, found.n_good, found.recall_fail, found.n_bad)
         )
 
 
