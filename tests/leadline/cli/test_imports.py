@@ -10,12 +10,33 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[3]
+
 SCRIPT = """
 import json, sys
 from leadline.cli.main import run
 assert run(sys.argv[1:]) == 0
 print(json.dumps(sorted(sys.modules)))
 """
+
+TRACED = """
+import os, sys, threading
+from leadline.cli.main import run
+root, ran = os.path.realpath(sys.argv[1]) + os.sep, set()
+def note(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_name != "<module>" and "site-packages" not in code.co_filename:
+        ran.add(os.path.realpath(code.co_filename))
+threading.setprofile(note)
+sys.setprofile(note)
+code = run(sys.argv[2:])
+sys.setprofile(None)
+print(*sorted(file.removeprefix(root) for file in ran if file.startswith(root)), sep="\\n")
+sys.exit(code)
+"""
+
+MOST_FILES = 212
+"""Files of the product in which a function runs while two rows are scored, those of imports included."""
 
 BASE = set(
     "leadline annotated_types cachetools click duckdb _duckdb jinja2 markupsafe orjson pydantic pydantic_core "
@@ -67,3 +88,21 @@ def test_a_run_of_rules_imports_what_it_needs(tmp_path: Path) -> None:
     planned = modules_of(tmp_path, "--plan")
     assert planned & HEAVY == set()
     assert packages(planned) - BASE == set()
+
+
+@pytest.mark.slow
+def test_few_files_take_part_in_a_run_of_two_rows(tmp_path: Path) -> None:
+    (tmp_path / "two.csv").write_text("question,expected_answer,actual_answer\nWho?,Ada,Ada\nWhere?,London,Paris\n")
+    options = ["evaluate", "two.csv", "-e", "bleu", "--server", "none", "--store", "store"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TRACED, str(ROOT), *options],
+        cwd=tmp_path,
+        env=os.environ | {"LEADLINE_JUDGE": ""},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    ran = [line for line in done.stdout.splitlines() if line.endswith((".py", ".html")) and (ROOT / line).exists()]
+    assert "evaluators/summarization/bleu.py" in ran
+    assert len(ran) <= MOST_FILES, ran
