@@ -107,8 +107,11 @@ print(code, len(looked), "prefect.flows" in sys.modules)
 COMMANDS = [
     (("evaluate", "rows.jsonl", "-e", "bleu", "--processes", "1"), 1),
     (("collect", "rows.jsonl", "--model", "python:app:answer"), 1),
-    (("perturb", "rows.jsonl", "--with", "copy"), 1),
-    (("check-version", "m", "v1", "rows.jsonl", "--target", "python:app:answer", "-e", "bleu"), 2),  # suite and answers
+    (("data", "perturb", "rows.jsonl", "--with", "copy"), 1),
+    (
+        ("service", "check-version", "m", "v1", "rows.jsonl", "--target", "python:app:answer", "-e", "bleu"),
+        2,
+    ),  # suite and answers
 ]
 
 
@@ -137,4 +140,4 @@ def test_a_flow_that_a_command_runs_loads_no_dataset_again(
     command: tuple[str, ...], loads: int, tmp_path: Path, api: dict[str, str]
 ) -> None:
     found = looked_at(tmp_path, command, api)
-    assert found[1:] == [str(loads), str(command[0] != "perturb")]
+    assert found[1:] == [str(loads), str(command[0] != "data")]

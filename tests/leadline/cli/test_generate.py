@@ -126,7 +126,19 @@ def test_documents_are_read_once(
     monkeypatch.setattr(generate, "read_corpus", lambda *args, **how: read.append(args) or read_corpus(*args, **how))
     monkeypatch.setenv("LEADLINE_JUDGE_API_KEY", "key-very-secret-1")
     monkeypatch.chdir(tmp_path)
-    command = ["generate", "handbook", "--judge", "author", "--max-chunks", "2", "--questions", "1", "--server", "none"]
+    command = [
+        "data",
+        "generate",
+        "handbook",
+        "--judge",
+        "author",
+        "--max-chunks",
+        "2",
+        "--questions",
+        "1",
+        "--server",
+        "none",
+    ]
     assert leadline(["--store", "store", "-q", *command]) == 0
     assert len(read) == 1
 
