@@ -1,4 +1,8 @@
-"""The judges of Databricks' agent evaluation: of an answer by its ground truth, and of each retrieved chunk."""
+"""The judges of Databricks' agent evaluation: of an answer by its ground truth, and of each retrieved chunk.
+
+``plugins/databricks/databricks_table.py`` reads what a score's evidence keeps of ratings of chunks: under
+``assessment`` the lists ``ratings``, ``rationales`` and ``error_messages``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Curves of labels: ROC, each label against all others, and precision-recall over the scores 0.05 to 0.95."""
+"""Curves of labels: ROC, each label against all others, and precision-recall over the scores 0.05 to 0.95.
+
+Every label is a binary problem of its own: an item counts as predicted where the label's score reaches the threshold,
+whatever the other labels' scores are.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.evaluators.settings.settings import Settings
-from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.evaluators.text.sentences import Sentence, Splitter, splitter_for
 
 if TYPE_CHECKING:

@@ -1,4 +1,16 @@
-"""Evaluators of a user's own, which need be no part of a package: a plain function of a row, or a Python file."""
+"""Evaluators of a user's own, which need be no part of a package: a plain function of a row, or a Python file.
+
+::
+
+    def polite(row: leadline.Row) -> bool:
+        return "please" in (row.actual_answer or "").lower()
+
+    leadline.evaluate(answers, metrics=["bleu", polite])
+
+The decorator :func:`metric` says more: a range, a threshold, the direction, a name, what a row needs.
+
+The file's content is part of the identity of its evaluators, so that a changed file is computed anew.
+"""
 
 from __future__ import annotations
 

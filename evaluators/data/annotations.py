@@ -1,4 +1,23 @@
-"""Annotations: what is known or predicted of an image or a document, and labels that count as one."""
+"""Annotations: what is known or predicted of an image or a document, and labels that count as one.
+
+A data item is a case. Its ground truth (``Row.expected_annotations``) belongs to the case, its predictions
+(``Row.predicted_annotations``) to the pair of case and model. Either is a list of annotations in the form below, or
+``None`` when it is absent; an empty list says that there is nothing in the item, or that the model found nothing::
+
+    {"labels": [{"key": "class", "value": "cat", "score": 0.9}],
+     "box": [x_min, y_min, x_max, y_max],             # axis-aligned, or four points [[x, y], …] of a rotated one
+     "polygon": [[x, y], …],                          # or [ring, hole, …], or [[ring, hole, …], …] of several parts
+     "raster": {"size": [height, width], "counts": "…"},  # a mask, run-length encoded as COCO does
+     "is_instance": true}
+
+An annotation has one geometry or none; one without geometry labels the item itself. Coordinates are pixels, x to the
+right and y down. Scores are in [0, 1]; ground truth has none. ``is_instance`` says whether a geometry is one object
+(the default) or a region of a semantic segmentation. ``is_crowd`` marks a region of ground truth that is a group of
+objects, as COCO does; it implies ``is_instance: false``.
+
+Loading brings every dataset into exactly this form: labels as a list with keys, coordinates and scores as floats, the
+counts of a raster as COCO's text, absent members left out. Rows that are made by hand should keep to it.
+"""
 
 from __future__ import annotations
 

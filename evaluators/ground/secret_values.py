@@ -1,4 +1,9 @@
-"""The secrets that this process was given, and texts without them: one list for every place that texts go to."""
+"""The secrets that this process was given, and texts without them: one list for every place that texts go to.
+
+Secrets come from environment variables only: those that are named like secrets, those that a judge, a target or a
+webhook names for its key, and the passwords in addresses such as that of a ledger. Errors of Leadline, log records,
+run records, what Prefect is told and replies of judges and models go through :func:`masked`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reading ``leadline.toml``: the whole file, tables of one mechanism, and the project that a process belongs to."""
+"""Reading ``leadline.toml``: the whole file, tables of one mechanism, and the project that a process belongs to.
+
+Whoever enters a project (:mod:`leadline.flows.shared.projects`) writes its scope into the environment, which the
+processes that it starts inherit. A process keeps to it wherever it opens a store, charges a budget or asks a judge.
+"""
 
 from __future__ import annotations
 

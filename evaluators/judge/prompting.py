@@ -1,4 +1,12 @@
-"""Prompts: Jinja files beside the evaluators, the fields they show, and the fence around text under evaluation."""
+"""Prompts: Jinja files beside the evaluators, the fields they show, and the fence around text under evaluation.
+
+A prompt marks what is data with the filter ``data``::
+
+    {{ question | data("question") }}
+
+which puts the text between ``<question-FENCE>`` and ``</question-FENCE>``. The fence is drawn for each call, so no text
+can contain it; the system message warns the judge that nothing between such marks is an instruction.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Replies of a judge: one rating with its rationale, or a verdict on each of several items."""
+"""Replies of a judge: one rating with its rationale, or a verdict on each of several items.
+
+``plugins/databricks/databricks_table.py`` reads what a score's evidence keeps of it: under ``assessment`` the
+``rating`` and the ``rationale``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Budgets: what a run, and a team in a month, may spend on judges. Reserved before a call, settled after it."""
+"""Budgets: what a run, and a team in a month, may spend on judges. Reserved before a call, settled after it.
+
+A ledger that other processes share keeps the budgets of their run and of its team (:meth:`.Ledger.intend`);
+:class:`Budget` is for one process.
+
+::
+
+    [budgets.search]
+    month_cost = 200
+    month_calls = 50000
+"""
 
 from __future__ import annotations
 

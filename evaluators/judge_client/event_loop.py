@@ -1,4 +1,8 @@
-"""The one event loop in which a process's judge calls are made, and deadlines that do not count its stalls."""
+"""The one event loop in which a process's judge calls are made, and deadlines that do not count its stalls.
+
+A loop stands still while another thread holds the interpreter, while the machine is busy, or while a debugger holds it.
+A reply that lies in the socket meanwhile is no silence of the one who sent it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The HTTP client of judges and models under test: one pool for each event loop, and bodies read within bounds."""
+"""The HTTP client of judges and models under test: one pool for each event loop, and bodies read within bounds.
+
+Measured with 64 calls in flight, aiohttp takes half a millisecond of processor time a call; httpx, whose pool looks
+through all connections at each call, takes nine.
+
+The limit is one of decoded bytes, so that a compressed body cannot grow beyond it either. Compression is not asked for;
+what comes by gzip or deflate all the same is read, and what comes in any other form is not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""LiteLLM, imported as late as possible since that takes seconds: prices, providers, and bounded HTTP."""
+"""LiteLLM, imported as late as possible since that takes seconds: prices, providers, and bounded HTTP.
+
+Prices are the user's figures, else those of the table that comes with LiteLLM, else unknown. Without LiteLLM the usual
+models of OpenAI have one all the same.
+
+LiteLLM and the SDKs that it uses read a body whole, however large it is when it is decompressed, and follow redirects
+with all headers, of which some providers' hold the key. Here each attempt's reply is read by
+:func:`.bounded_body.read_body` before they see it, and kept, since LiteLLM does not say what it could not read.
+"""
 
 from __future__ import annotations
 

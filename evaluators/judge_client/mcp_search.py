@@ -233,7 +233,7 @@ async def _client(server: _McpServer, stack: AsyncExitStack) -> Client:
 
     place, most = server.place, server.limits.max_reply
     if place.command:
-        from leadline.evaluators.judge_client.search_limits import bounded_stdio
+        from leadline.evaluators.judge_client.mcp_limits import bounded_stdio
 
         silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - the stack does
         program = StdioServerParameters(
@@ -243,7 +243,7 @@ async def _client(server: _McpServer, stack: AsyncExitStack) -> Client:
 
     from mcp.client.streamable_http import streamable_http_client
 
-    from leadline.evaluators.judge_client.search_limits import bounded_http_client
+    from leadline.evaluators.judge_client.mcp_limits import bounded_http_client
 
     key = os.environ.get(KEY_VARIABLE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -1,4 +1,8 @@
-"""A judge's reply: the schema a provider enforces on it, and how it is read: strictly, or not at all."""
+"""A judge's reply: the schema a provider enforces on it, and how it is read: strictly, or not at all.
+
+A reply that is not what was asked for is a :class:`JudgeUnparseable`, never a guess: no first digit of a sentence, no
+word of "not correct", no key that stands twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""RGB's test cases and two readings of its rules: ``space``, its application's; ``official``, the paper's."""
+"""RGB's test cases and two readings of its rules: ``space``, its application's; ``official``, the paper's.
+
+Both look for words in the answer, so both have known errors, which are documented here and kept for the sake of
+comparable numbers. ``official`` follows Chen et al., *Benchmarking Large Language Models in
+Retrieval-Augmented Generation* (AAAI 2024, arXiv:2309.01431), without the judged figures Rej* and ED*.
+"""
 
 from __future__ import annotations
 

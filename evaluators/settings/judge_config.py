@@ -1,4 +1,11 @@
-"""The configuration of a judge or of a jury: all that a verdict depends on, and what it may cost in time."""
+"""The configuration of a judge or of a jury: all that a verdict depends on, and what it may cost in time.
+
+::
+
+    [judges.panel]
+    jury = ["small", "strict", "other"]
+    combine = "majority"
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""JSON Schema: has the answer the form that a schema asks for, and if not, where? Validation is bounded."""
+"""JSON Schema: has the answer the form that a schema asks for, and if not, where? Validation is bounded.
+
+Schemas come with the data, so they may be hostile: patterns that never end, references to the web or to themselves,
+``allOf`` that doubles a thousand times. Every keyword looks at the clock before it works.
+"""
 
 from __future__ import annotations
 

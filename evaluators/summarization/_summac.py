@@ -1,4 +1,7 @@
-"""SummaC: faithfulness of a summary to its document, by natural language inference on pairs of their sentences."""
+"""SummaC: faithfulness of a summary to its document, by natural language inference on pairs of their sentences.
+
+Method: https://arxiv.org/abs/2111.09525; see also :mod:`leadline.evaluators.models.summac_conv`.
+"""
 
 from __future__ import annotations
 

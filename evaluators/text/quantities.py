@@ -1,4 +1,8 @@
-"""Numbers as people write them, alone and in texts: digits, words, separators, fractions, percent, scales, units."""
+"""Numbers as people write them, alone and in texts: digits, words, separators, fractions, percent, scales, units.
+
+``-1,234.5``, ``12,34,567``, ``1.5e-3``, ``10^3``, ``$3 million``, ``½``, ``1/2``, ``12 %``, ``5 km`` and "twelve" are
+read.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,11 @@ Three tokenizers, each equal to its reference on every text (the tests compare t
 * :func:`nltk_words`: NLTK's ``NLTKWordTokenizer``, sentence by sentence, for BLEU.
 * :func:`rouge_words`: the default tokenizer of ``rouge-score``.
 * :func:`valor_words`: the regular expression with which Valor computes BLEU.
+
+``import nltk``, and any import from it, runs the package's ``__init__``, which imports scikit-learn, SciPy and pandas
+where they are installed: a second of processor time in every process that scores, for a tokenizer and a stemmer of
+regular expressions. :func:`nltk_part` runs the module's file alone. What that imports from NLTK is loaded in the same
+way; nothing of it is in ``sys.modules``, so that ``import nltk`` elsewhere gives the whole package as ever.
 """
 
 from __future__ import annotations

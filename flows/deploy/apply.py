@@ -4,6 +4,10 @@ A note on the server has the digests of what Leadline's own file deployed, and s
 
 Unlike ``prefect deploy``, which removes and remakes the automations of a deployment's triggers, this changes them in
 place: an event that comes in the meantime is not lost.
+
+A service deploys Leadline's file whenever it starts, and must not undo what people have deployed or changed since. So
+each deployment notes in a variable on the server what it made: the digest of an entry of Leadline's file, or that the
+entry was another. Schedules are no part of it: those of a deployment that exists are people's in any case.
 """
 
 from __future__ import annotations

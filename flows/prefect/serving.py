@@ -1,4 +1,9 @@
-"""The process of a kept Prefect server: it makes the database, answers, and ends when told to or when it is unused."""
+"""The process of a kept Prefect server: it makes the database, answers, and ends when told to or when it is unused.
+
+Prefect runs more than a hundred migrations on an empty database, which takes longer than all else that its server does
+to start. ``prefect_schema.sql`` is what they leave behind in SQLite; it is used where the installed Prefect is the one
+that it was written with, and a test compares the two. ``tests/support/prefect_schema.py`` writes it anew for another.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from leadline.evaluators.core.registry import lent
 from leadline.evaluators.data.row import Row
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judge_access import limits_of

@@ -1,4 +1,14 @@
-"""A session of pytest, or a worker's part of one: settings, one run per suite for all processes, summary."""
+"""A session of pytest, or a worker's part of one: settings, one run per suite for all processes, summary.
+
+The first process that needs the result takes the suite's lock, evaluates, and leaves the outcome in a folder that the
+session's processes share; the others wait for it. What failed is left as well, so that nobody pays for it again.
+
+::
+
+    [pytest]
+    against = "tag:production"
+    inconclusive = "skip"
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tests of a marked function: its dataset's cases, the answer of each, the policy's lines, the gate."""
+"""The tests of a marked function: its dataset's cases, the answer of each, the policy's lines, the gate.
+
+Collecting loads the dataset into the store and chooses the evaluators, as a run does first; nothing is scored.
+"""
 
 from __future__ import annotations
 

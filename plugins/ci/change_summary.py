@@ -1,4 +1,11 @@
-"""The summary of a check as Markdown within the size a forge takes; hostile texts in it are shown as they are."""
+"""The summary of a check as Markdown within the size a forge takes; hostile texts in it are shown as they are.
+
+A comment is read by a machine of its own after Markdown is: ``@name`` calls a person, ``#1``, ``!1`` and ``~label``
+become links, an address is one without any brackets, and a line ``/close`` is a command on GitLab. Backslashes stop
+Markdown, but not that machine, which sees the text that Markdown leaves. It leaves code alone, though. So keys and
+names stand in code, long texts in fenced code, and in sentences an invisible character follows each sign that it looks
+for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""The checkout that a job works on, from the environment, and the base branch's run that it is compared with."""
+"""The checkout that a job works on, from the environment, and the base branch's run that it is compared with.
+
+GitHub Actions and GitLab CI say all of it in variables (GitHub some in the file of the event). Elsewhere Git itself is
+asked, so that the same check runs on a desk. What these variables hold was partly chosen by whoever opened the pull
+request: a branch's name is a hostile text.
+
+A check writes to its run's record (``run.json``) for which check, branch and commit it was, and a run of a branch
+itself, not of a change to it, gets the tag ``branch.NAME`` (``branch.NAME.CHECK`` for a check with a name), so that
+``gc`` keeps it and people can name it. The base of a change is the run of its base branch at the commit that it was
+made from; where there is none, the branch's youngest one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The judges of Databricks' agent evaluation as columns, and their verdict on a row as a whole."""
+"""The judges of Databricks' agent evaluation as columns, and their verdict on a row as a whole.
+
+A row passes when no judge that counts for it fails it. The judges count in the order of Agent Evaluation's
+documentation ("How root causes are determined"), which depends on whether the row has a ground truth; the first that
+fails is the root cause. A judge without a rating fails no row; a row without a failure then has
+no verdict.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Measuring every metric of a pair of models: effect, flips, and churn net of the judge's own noise."""
+"""Measuring every metric of a pair of models: effect, flips, and churn net of the judge's own noise.
+
+The mean difference of two runs is not biased by noise, and its interval holds it. What noise distorts is the number of
+cases that change sides. The estimators are those of flips under perturbation, see
+:mod:`leadline.tasks.statistics.judge_noise`: from the trials of each case where both runs have several, else from those
+rows of either run that were judged more than once. Equal answers whose trials are the same in both runs share one
+stored
+score: nothing changed, and no noise is in it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The choice of metrics to compare: those tested, those only shown, and those that cannot be compared."""
+"""The choice of metrics to compare: those tested, those only shown, and those that cannot be compared.
+
+The policy's roles decide. *must* and *should* metrics are tested. Metrics that are information are shown, since a
+verdict over many metrics that hardly matter decides nothing. Of evaluators that look alike the preferred one is tested.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Cutting documents into chunks where a reader would pause, and drawing those that are asked about."""
+"""Cutting documents into chunks where a reader would pause, and drawing those that are asked about.
+
+A chunk is as long as it may be, and ends at the last heading in it; if there is none behind its first quarter, at the
+last end of a paragraph, sentence, line or word behind its half, in this order. The next one begins a little before that
+end (the overlap), at the beginning of a sentence or word, but never before a heading at which was cut.
+"""
 
 from __future__ import annotations
 

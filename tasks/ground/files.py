@@ -1,4 +1,12 @@
-"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, digests."""
+"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, digests.
+
+A command makes its files for its user alone. Its product outside of the store, as ``-o`` names it, has the permissions
+that the user's umask gives, since it is meant to be handed on. A store whose folder others may read is shared on
+purpose, for Leadline makes none like that: what is written then follows the folder.
+
+A temporary name has the host, as 8 hex digits, and the process, as its number and its start:
+``.<name>.<host>.<number>-<start>.<token>.tmp``.
+"""
 
 from __future__ import annotations
 

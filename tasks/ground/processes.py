@@ -1,4 +1,13 @@
-"""Processes: identifying the one that made a call or a run, whether it has ended, and ending with one's parent."""
+"""Processes: identifying the one that made a call or a run, whether it has ended, and ending with one's parent.
+
+A host's name does not say which processes can be seen from here: containers may share one. So a process is known by
+its host's name, by its *place* (the machine, or the container, and the start of its system), by its number there, and
+by its own start.
+
+Each holds one end of a pipe whose other end only its parent has: the kernel closes that when the parent dies, however
+it does. Unlike a signal on the parent's death (``PR_SET_PDEATHSIG``), that works on every Unix, below a forkserver, and
+where the parent's *thread* that started the process has ended.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The time of a run: its parts, which add up to the whole, and a profile of trace events."""
+"""The time of a run: its parts, which add up to the whole, and a profile of trace events.
+
+At every moment exactly one part is on: ``start`` at first, the part of the innermost ``with timeline.part(…)`` block,
+and, outside of all blocks, ``end`` once results were published. Steps are stretches within parts, lanes are the wall
+time of each lane of scoring, which overlap. What was measured is also kept as spans, for a profile.
+
+Each process is a group of tracks, each thread a track of it, and so is each place of a judge call in flight: the calls
+are those on record in the ledger, so that they are there whichever process made them.
+"""
 
 from __future__ import annotations
 

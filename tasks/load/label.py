@@ -1,4 +1,8 @@
-"""Labels: each is one person's opinion of one answer; and reading them from a dataset's column ``labels``."""
+"""Labels: each is one person's opinion of one answer; and reading them from a dataset's column ``labels``.
+
+An object of names and values, ``{"faithfulness": 1, "llamaindex.correctness": {"value": 4, "person": "anna"}}``. It is
+kept beside the rows, and no evaluator reads it.
+"""
 
 from __future__ import annotations
 

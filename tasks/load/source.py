@@ -1,4 +1,8 @@
-"""The file that is loaded: what it is, what identifies its content, and on which of its lines rows stand."""
+"""The file that is loaded: what it is, what identifies its content, and on which of its lines rows stand.
+
+Either a manifest names them, or they stand in one folder: the JSON object with ``images`` and ``annotations`` is the
+ground truth, every JSON list is the results of a model called after the file.
+"""
 
 from __future__ import annotations
 

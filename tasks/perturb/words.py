@@ -1,4 +1,12 @@
-"""Perturbations of words, characters and encoding: what writers, fingers, scanners and attackers do to a text."""
+"""Perturbations of words, characters and encoding: what writers, fingers, scanners and attackers do to a text.
+
+Each takes a text, a random generator and how many of the possible places to change, and returns the changed text, or
+the text itself where there is nothing to change.
+
+Each takes a text, a random generator and how many of the possible places to change, and returns the changed text, or
+the text itself where there is nothing to change. Digits are left alone unless the caller wants them changed: another
+number asks for something else.
+"""
 
 from __future__ import annotations
 

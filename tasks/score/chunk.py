@@ -1,4 +1,8 @@
-"""Scoring a chunk: one pure, idempotent function from a chunk to segments of scores, and the context it works in."""
+"""Scoring a chunk: one pure, idempotent function from a chunk to segments of scores, and the context it works in.
+
+It may run in a thread, in a process pool or on another machine; it may be killed and run again. It reads the
+dataset's Parquet files and the plan, and writes segments. It never opens the run's database.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models.runtime import device_in_use, require_device
 from leadline.evaluators.settings.settings import Settings
-from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span

@@ -1,4 +1,9 @@
-"""Scoring chunks on this machine: a pool or a thread per lane, and large chunks in parts on all cores."""
+"""Scoring chunks on this machine: a pool or a thread per lane, and large chunks in parts on all cores.
+
+The cpu lane is a pool of processes, since rules and n-grams hold the interpreter's lock; little work is done in this
+process, which is sooner ready than a pool. The gpu lane is one thread: one resident model. The judge lane is some
+threads that wait for one event loop, so that the last replies of a chunk come while those of the next are asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The one way to score rows: each gets scores or a reason; an evaluator's failure costs those rows alone."""
+"""The one way to score rows: each gets scores or a reason; an evaluator's failure costs those rows alone.
+
+The chunks of runs, canaries, probes, labelled rows and single answers all come here. They differ in where their rows
+are from, in the context that they are scored in (its judges, its budget, its cache salt), and in what becomes of the
+scores: only those of a dataset's rows are kept, by :mod:`leadline.tasks.score.planned_rows`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,22 @@
-"""Means as people would have judged them, from few labels and all scores; and how many labels would decide."""
+"""Means as people would have judged them, from few labels and all scores; and how many labels would decide.
+
+What is estimated is the mean of *all such rows*, of which a run's are a random part, as for every other interval of a
+run; so the run's rows being few counts too, however many of them have labels.
+
+A judge errs, and more rows do not help: the interval of its mean shrinks around the wrong place. Labels of some rows,
+drawn at random, say how it errs.
+
+* Pass or fail: :func:`post_stratified`. The rows that the judge passes and those that it fails are two strata; labels
+  give the share of good answers in each (Tenenbein, "A double sampling scheme for estimating from binomial data with
+  misclassifications", JASA 65, 1970). It keeps its level where failures are rare, which normal intervals do not.
+* Numbers: :func:`prediction_powered`, PPI++ (Angelopoulos, Duchi and Zrnic, "PPI++: efficient prediction-powered
+  inference", arXiv 2311.01453, 2023) with one λ, Student's t and clusters.
+* Strata of a sample that was drawn unevenly: :func:`stratified` (Fisch et al., "Stratified prediction-powered
+  inference", arXiv 2406.04291, 2024); single rows drawn with known chances: :func:`actively_sampled` (Zrnic and Candès,
+  "Active statistical inference", arXiv 2403.03208, 2024).
+* Labels of another dataset or model: :func:`rogan_gladen`, which assumes that the judge errs alike there (Rogan and
+  Gladen 1978; interval of Lang and Reiczigel, Preventive Veterinary Medicine 113, 2014).
+"""
 
 from __future__ import annotations
 

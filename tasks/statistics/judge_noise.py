@@ -1,4 +1,13 @@
-"""Statistics of a judge: changes net of its own noise, and tests whether it is still the one that was enrolled."""
+"""Statistics of a judge: changes net of its own noise, and tests whether it is still the one that was enrolled.
+
+A judge that disagrees with itself flips although nothing changed. With p and q the chances that it passes a row and its
+copy, an observed flip has the chance p(1 - q) + q(1 - p), of which p(1 - p) + q(1 - q) is the judge's own noise. What
+is left is (p - q)², the *net* change (the energy distance of Székely and Rizzo 2013 for two coins). Trials of both rows
+estimate it without bias; single pairs may be negative and are never clipped.
+
+If nothing changed, the fresh reply to a probe is as likely as any other of its replies to be the odd one out, however
+noisy the judge is. That makes the test exact, without any assumption on the judge.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Paired statistics of one metric: effect, interval, test, and the number of cases a comparison needs."""
+"""Paired statistics of one metric: effect, interval, test, and the number of cases a comparison needs.
+
+Differences are the candidate's value less the baseline's, turned so that positive is better. Cases that are perturbed
+copies of one original form a cluster; clusters, not rows, are independent.
+
+References:
+    * Fisher, "The Design of Experiments" (1935), section 21: the sign-flip permutation test.
+    * Phipson and Smyth, "Permutation p-values should never be zero", Stat. Appl. Genet. Mol. Biol. 9 (2010).
+    * McNemar, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12 (1947).
+    * Bloom, "Minimum detectable effects", Evaluation Review 19 (1995).
+    * Connor, "Sample size for testing differences in proportions for the paired-sample design", Biometrics 43 (1987).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The questions that a gate asks of judges' metrics, what no judge can change, and what cannot be stopped early."""
+"""The questions that a gate asks of judges' metrics, what no judge can change, and what cannot be stopped early.
+
+A gate is about *this* dataset: would judging the rest change its outcome? So each question is for the mean over all of
+its rows, and it is answered at the latest when all are judged.
+
+Every mean is on the scale from 0, the worst value of the metric's range, to 1, the best. ``pass_at`` is the least mean
+at which the gate finds nothing wrong, ``fail_below`` that below which it fails. Between the two it is inconclusive.
+"""
 
 from __future__ import annotations
 

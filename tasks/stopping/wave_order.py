@@ -1,4 +1,9 @@
-"""The waves in which judges score a run's cases, drawn before any score is looked at; and what came of them."""
+"""The waves in which judges score a run's cases, drawn before any score is looked at; and what came of them.
+
+An original with all its copies, and all models' rows of them, is judged as one. Their order is that of a digest of the
+dataset and the original's key: never the dataset's own, which may be sorted, and the same for every run, so that a run
+that goes on from another extends it.
+"""
 
 from __future__ import annotations
 

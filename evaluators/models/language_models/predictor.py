@@ -1,4 +1,13 @@
-"""The unlikelihood of the tokens of windows under a language model: the tensors behind ``likelihood``."""
+"""The unlikelihood of the tokens of windows under a language model: the tensors behind ``likelihood``.
+
+What several windows stand after is read once: the source of an encoder-decoder model always, and on a CPU the context
+of several targets of a causal model too, where that saves more than the further run of the model that it takes. Answers
+of several systems to one question share their question, their documents and their reference answer in this way.
+
+It makes a number for every token of the vocabulary at every place of a text, most of which nobody asks for. Here it
+sees only the places that are asked for, in slices whose numbers stay near the processor, while the layers before it run
+with batches of full size.
+"""
 
 from __future__ import annotations
 

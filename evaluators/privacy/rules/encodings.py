@@ -1,4 +1,9 @@
-"""Finds and decodes text that was encoded to slip past a guardrail: Base16, Base64, ROT13."""
+"""Finds and decodes text that was encoded to slip past a guardrail: Base16, Base64, ROT13.
+
+A letter's weight is the logarithm of how much more frequent it is in English than the letter that it is rotated to.
+The sum over a text is the evidence that the text stands as it was written; that of its rotation is the same with the
+other sign. Letters of French, German or Spanish text lean the same way.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,25 @@
-"""Regular expressions that users write: what Python's ``re`` accepts and means, within limits of time."""
+r"""Regular expressions that users write: what Python's ``re`` accepts and means, with a time limit.
+
+``re`` cannot be interrupted, so patterns run on the ``regex`` package, which can. The two differ in places, so a
+pattern must first be valid for ``re`` and is then rewritten for ``regex``:
+
+* ``\w``, ``\s``, ``\b`` and their opposites get the sets of characters that ``re`` gives them (``regex`` counts
+  combining marks as word characters, for example, and ``²`` not);
+* ``{e<=1}`` and ``[[:alpha:]]`` stay plain text and a plain set, instead of fuzzy matching and a POSIX class.
+
+What still differs: characters that the interpreter's Unicode version does not know yet, and ``\B``, which matches
+in an empty text as it does from Python 3.14 on. Verbose patterns and an ``a`` or ``u`` flag for a part of a pattern
+are refused.
+
+``regex`` writes repeats out when it compiles: ``((a{1000}){1000}){1000}`` becomes a thousand million parts, and a part
+takes some 300 bytes. So a pattern's parts are counted first, from the tree that ``re`` parses it to.
+"""
 
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 import warnings
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from re import _constants, _parser  # type: ignore[attr-defined] # re's own parser; it has no public name
 from threading import Lock
 from typing import Any, Final
@@ -41,8 +51,6 @@ _SPACE: Final = r"\s\x1c-\x1f"
 _NAMED: Final = re.compile(r"\\N\{([^}]*)\}")
 _REPEAT: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _FLAGS: Final = re.compile(r"\(\?([aiLmsux]*)(?:-[imsx]*)?([:)])")
-STRIKES = 3
-"""Number of time-outs after which a condition is not tried again."""
 
 
 class PatternError(ValueError):
@@ -213,46 +221,3 @@ class _Rewriter:
             return f"[{'^' if negated else ''}{members}]"
         choices = "|".join([*opposites, f"[{members}]"] if members else opposites)
         return f"(?:(?!{choices})(?s:.))" if negated else f"(?:{choices})"
-
-
-@dataclass
-class RegexTimeBudget:
-    """The time that one process may spend on the conditions of one run.
-
-    A condition that never ran out of time keeps its full time until ``limit``, whatever others did. From then on every
-    condition is hurried and one time-out is enough: 100,000 conditions that all hang take ``limit`` and 0.05 seconds
-    each, an hour and a half.
-
-    Attributes:
-        full: Seconds that a condition may take on one text.
-        hurried: Seconds that it may take when it is hurried.
-        total: Seconds lost in time-outs after which a condition that ran out of time before is hurried.
-        limit: Seconds lost in time-outs after which every condition is hurried.
-        lost: Seconds lost in time-outs so far.
-    """
-
-    full: float = 2.0
-    hurried: float = 0.05
-    total: float = 20.0
-    limit: float = 300.0
-    lost: float = 0.0
-    _strikes: Counter[int] = field(default_factory=Counter, repr=False)  # by hash: conditions may be long, and many
-
-    @contextmanager
-    def waiting(self, condition: str) -> Iterator[float]:
-        """Yield the seconds that a condition may take now; a ``TimeoutError`` of the block is remembered.
-
-        Raises:
-            TimeoutError: The condition has run out of time too often.
-        """
-        strikes = self._strikes[hash(condition)]
-        if strikes >= (STRIKES if self.lost < self.limit else 1):
-            others = "another text" if strikes == 1 else f"{strikes} other texts"
-            raise TimeoutError(f"the condition took too long on {others} and was not tried again")
-        started = time.monotonic()
-        try:
-            yield self.full if self.lost < (self.total if strikes else self.limit) else self.hurried
-        except TimeoutError:
-            self._strikes[hash(condition)] += 1
-            self.lost += time.monotonic() - started
-            raise

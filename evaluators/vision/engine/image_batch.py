@@ -1,4 +1,11 @@
-"""Matches a batch of images: which predictions are right and which ground truth was found, at many IoU thresholds."""
+"""Matches a batch of images: which predictions are right and which ground truth was found, at many IoU thresholds.
+
+Everything is computed for all images of a batch at once; nothing of one image touches another.
+
+Predictions take their turn by falling score. At each threshold a prediction finds the best of its candidates that
+no other prediction has found yet. Turns of different groups (an image and a label) do not depend on each other, so
+that the n-th turns of all groups are taken together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Checking a store, every file and the ledger, and bringing an earlier format up to date."""
+"""Checking a store, every file and the ledger, and bringing an earlier format up to date.
+
+Segments carry their digests, datasets have them in their manifests, and results in a list beside them; labels and their
+certificates are named by them. What an earlier
+version wrote has none: it is read to its end, which finds what cannot be read. Databases have checksums of their own.
+
+Each file is replaced at once, and the format's number is written last: killed at any moment, the next one goes on.
+No score, key or page changes: a segment gets its digest, a dataset's manifest and a run those of their files.
+"""
 
 from __future__ import annotations
 

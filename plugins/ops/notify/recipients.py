@@ -1,4 +1,12 @@
-"""Recipients: ``[[notify]]`` of ``leadline.toml``, addresses from the environment, and sending to them by Apprise."""
+"""Recipients: ``[[notify]]`` of ``leadline.toml``, addresses from the environment, and sending to them by Apprise.
+
+::
+
+    [[notify]]
+    name = "team"
+    url_env = "LEADLINE_NOTIFY_TEAM"      # holds an address in Apprise's form: slack://…, workflows://…, mailtos://…
+    on = ["fail", "crashed", "late"]      # all, unless it says so
+"""
 
 from __future__ import annotations
 

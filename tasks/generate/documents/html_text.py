@@ -1,4 +1,8 @@
-"""Reading web pages and PDF: what a reader sees of them, with their headings, pages and sections."""
+"""Reading web pages and PDF: what a reader sees of them, with their headings, pages and sections.
+
+The standard library's parser reads any tag soup, but takes quadratic time for some that is made on purpose; that is why
+:mod:`leadline.tasks.generate.documents.sandbox` reads pages in a process with a deadline.
+"""
 
 from __future__ import annotations
 

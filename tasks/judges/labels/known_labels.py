@@ -1,4 +1,8 @@
-"""Labels of metrics and of questions: from all sets in the store and from datasets, or from one set."""
+"""Labels of metrics and of questions: from all sets in the store and from datasets, or from one set.
+
+Labels of a question decide it in the runs of the dataset whose rows were drawn for them, or of which every answer of a
+model has one. Labels that somebody gave to rows of their own choice say nothing of the others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rows that people labelled, found again in the store's datasets by what they saw; and those on which they are tied."""
+"""Rows that people labelled, found again in the store's datasets by what they saw; and those on which they are tied.
+
+Labels name no run and no row: they belong to texts. So every judge can be asked about the rows that were labelled, as
+long as a dataset with these texts is in the store.
+"""
 
 from __future__ import annotations
 

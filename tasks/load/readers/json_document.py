@@ -1,4 +1,12 @@
-"""JSON documents of any size: a list of records, or an object that contains lists of them, through a bounded buffer."""
+"""JSON documents of any size: a list of records, or an object that contains lists of them, through a bounded buffer.
+
+The elements of a list of the outer object (or of a list of an object in it) are the records of that section. Other
+members are skipped. Several outer values, one after the other, are records too.
+
+The scanner only finds where a value ends; :mod:`leadline.tasks.load.readers.json_values` decodes (and thereby checks)
+what was cut out. Where the elements of an array look alike, the end of one is found by searching for what
+stood between the first two, and the decoder confirms the guess: no proper prefix of an object is an object.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Segments of embeddings as Parquet, and an index of 24 bytes a vector over those of a model."""
+"""Segments of embeddings as Parquet, and an index of 24 bytes a vector over those of a model.
+
+Nothing is compressed, and each page has a checksum, so that a row group is read fast and a flipped bit is noticed.
+
+The index is a few sorted arrays. Each new segment becomes one, and those of about equal length are merged, so that
+looking up takes few searches, and adding many segments one by one takes no time that grows with their square.
+"""
 
 from __future__ import annotations
 

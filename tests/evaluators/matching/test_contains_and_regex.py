@@ -12,7 +12,7 @@ from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.matching.contains import Contains
 from leadline.evaluators.matching.regex_match import Regex
-from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 
 WORDS = st.text(alphabet="abé \n", max_size=12)
 TEXTS = st.text(alphabet="abB _é.\n", max_size=12)

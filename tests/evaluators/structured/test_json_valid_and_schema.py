@@ -15,7 +15,7 @@ from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.structured._json_answers import identity_of
 from leadline.evaluators.structured.json_schema import JsonSchema
 from leadline.evaluators.structured.json_valid import JsonValid
-from leadline.evaluators.text.conditions.patterns import RegexTimeBudget
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6) | st.text("ab é", max_size=4)
 VALUES = st.recursive(SCALARS, lambda one: st.lists(one, max_size=3) | st.dictionaries(st.sampled_from("abc"), one))
