@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from leadline.cli.judges.calls import _print_asks
 from leadline.cli.main import run
 from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.ground.errors import UsageError
+from leadline.flows.collect import Collect
 from leadline.flows.command.output import moment, plain_text, print_table
 from leadline.tasks.store.store import Store
 from tests.support.docs.commands import all_commands
@@ -97,20 +100,32 @@ def test_calls_name_who_was_asked_be_it_judge_or_model(capsys: pytest.CaptureFix
     assert heading.split()[:5] == ["call", "when", "for", "asked", "state"]
 
 
-def test_a_ledger_that_cannot_be_reached_is_said_before_anything_else(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_ledger_that_cannot_be_reached_is_said_before_anybody_is_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    (tmp_path / "s.jsonl").write_text('{"question": "How deep is the harbour?"}\n')
+    (tmp_path / "asked_app.py").write_text("def answer(case):\n    open('asked', 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEADLINE_LEDGER", "postgresql://127.0.0.1:1/d")
-    assert run(["--store", "s3://bucket/store", "collect", "s.jsonl", "--targets", "nowhere.toml"]) == 3
+    answers = tmp_path / "answers.jsonl"
+    command = ["collect", str(tmp_path / "s.jsonl"), "--model", "python:asked_app:answer", "-o", str(answers)]
+    assert run(command) == 3
     assert "[LL-LEDGER-" in capsys.readouterr().err
+    assert not answers.exists()
+    assert not (tmp_path / "asked").exists()
 
 
-def test_a_bucket_without_a_shared_ledger_is_warned_of_once(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    (Path(store.root).parent / "s.jsonl").write_text("")
-    command = ["collect", str(Path(store.root).parent / "s.jsonl"), "--targets", "nowhere.toml"]
-    assert run(["--store", "s3://bucket/store", *command]) == 2
+def test_a_bucket_without_a_shared_ledger_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LEADLINE_LEDGER", raising=False)
+    monkeypatch.setattr(Collect, "check", lambda *_: None)
+    monkeypatch.setattr(Collect, "notices", Mock(side_effect=UsageError("That is all.")))
+    command = ["--store", "s3://bucket/store", "collect", "s.jsonl", "--server", "none"]
+    assert run(command) == 2
     assert capsys.readouterr().err.count("LEADLINE_LEDGER") == 1
-    assert run(["-q", "--store", "s3://bucket/store", *command]) == 2
+    assert run(["-q", *command]) == 2
     assert "LEADLINE_LEDGER" not in capsys.readouterr().err
 
 
