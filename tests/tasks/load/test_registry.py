@@ -81,7 +81,7 @@ def test_a_registered_format_is_offered_wherever_formats_are_listed(tmp_path: Pa
 def test_the_command_line_offers_every_format() -> None:
     from leadline.cli.evaluate import evaluate
 
-    shown = CliRunner().invoke(evaluate, ["--help"], terminal_width=500).output
+    shown = CliRunner().invoke(evaluate, ["--help", "--all"], terminal_width=500).output
     assert f"--format [{'|'.join(registry.format_choices())}]" in shown
 
 
