@@ -43,8 +43,12 @@ IMPORTED: Final = (
     "leadline.cli.main", "leadline.flows.evaluate.run", "leadline.tasks.publish", "duckdb", "pandas", "pyarrow",
     "scipy.cluster.hierarchy", "scipy.stats", "sqlalchemy.ext.asyncio", "aiosqlite", "alembic", "fastapi", "uvicorn",
 )  # fmt: skip
-READ_SETTINGS: Final = ("leadline.plugins.ops.notify.watching",)
-"""Modules that have Prefect's client, which reads its settings when it is imported."""
+READ_SETTINGS: Final = (
+    ("leadline.plugins.ops.notify.watching",)
+    if (Path(__file__).parents[3] / "plugins").is_dir()
+    else ("prefect.client.orchestration",)
+)
+"""Modules that have Prefect's client, which reads its settings when it is imported; a checkout may lack plug-ins."""
 SET_UP_LOGGING: Final = (
     "leadline.flows.served", "prefect.cli", "prefect.flow_engine",
     "prefect.task_engine", "prefect.workers.process", "prefect.server.models.flow_runs",
