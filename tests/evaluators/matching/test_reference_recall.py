@@ -122,7 +122,7 @@ def test_the_length_of_the_shortest_expected_answer_chooses_the_metric(words: st
 def test_hostile_text_takes_no_time(text: str) -> None:
     began = time.process_time()
     scored(text, "not a", "1 1", question=text)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 5
 
 
 def test_a_brief_answer_that_holds_all_counts_for_a_little_more_than_a_long_one() -> None:
