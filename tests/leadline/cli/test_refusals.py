@@ -99,10 +99,6 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -
             ["service", "check-version", "m", "1", "suite.jsonl", "--set", "fail_on=hi"],
             "--set fail_on=hi: 'hi' is none of 'high', 'medium' or 'never'.",
         ),
-        (
-            ["service", "emit", "model-version", "m", "--version", "1", "--suite", "s", "--set", "foo=1"],
-            "foo: there is no such",
-        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_run(
