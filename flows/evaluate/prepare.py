@@ -42,7 +42,7 @@ from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.runs.baseline import NONE, check_against
 from leadline.tasks.score.canaries import load_canaries
-from leadline.tasks.stopping.gate_questions import check_stoppable
+from leadline.tasks.stopping.refusals import check_stoppable
 from leadline.tasks.store.store import Store
 
 
