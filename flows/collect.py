@@ -31,7 +31,8 @@ from leadline.tasks.collect import Collected, Target, check_target, find_targets
 from leadline.tasks.collect import collect as ask_models
 from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
 from leadline.tasks.load import LoadedDataset, load_dataset
-from leadline.tasks.plan.cost import paid_in_words, require_model_price
+from leadline.tasks.plan.cost import require_model_price
+from leadline.tasks.runs.run_sentences import paid
 from leadline.tasks.runs.versions import VERSION_PATTERN
 from leadline.tasks.store.store import Store
 
@@ -210,7 +211,7 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
 
     def lines(self, result: CollectResult) -> Iterable[tuple[str, str]]:
         """Yield what was collected."""
-        price = paid_in_words(result.calls, result.unknown_price, result.cost_usd)
+        price = paid(result.cost_usd, result.calls, result.unknown_price)
         made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
         yield "Answers", f"{result.answered:,} of {count(len(result.models), 'model')} to {count(result.cases, 'case')}"
         yield "Calls", f"{made}; {count(result.reused, 'answer')} reused; {result.seconds:.1f} s"

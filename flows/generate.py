@@ -29,7 +29,8 @@ from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace
 from leadline.tasks.generate import Corpus, Cutting, Form, Generated, find_files, read_corpus
 from leadline.tasks.generate import generate as ask_about
 from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
-from leadline.tasks.plan.cost import paid_in_words, require_judge_price
+from leadline.tasks.plan.cost import require_judge_price
+from leadline.tasks.runs.run_sentences import paid
 from leadline.tasks.store.store import Store
 
 _NAMED: Final = 5
@@ -214,7 +215,7 @@ class Generate(Job[GenerateConfig, Generation, JobSteps, GenerateResult]):
 
     def lines(self, result: GenerateResult) -> Iterable[tuple[str, str]]:
         """Yield what was generated."""
-        price = paid_in_words(result.calls, result.unknown_price, result.cost_usd)
+        price = paid(result.cost_usd, result.calls, result.unknown_price)
         made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
         why = {"repeated": result.repeated, "not answered by their chunk": result.unanswerable, "empty": result.blank}
         dropped = ", ".join(f"{number:,} {reason}" for reason, number in why.items() if number)

@@ -170,7 +170,7 @@ def _print_traceback(error: BaseException) -> None:
 
 def _own_error(error: Exception, session: Session) -> int:
     """Report a failure that nobody foresaw: one line, and the traceback in a log, unless it is the machine's."""
-    from leadline.flows.command.output import host_fault
+    from leadline.flows.command.host_faults import host_fault
 
     if session.debug:
         _print_traceback(error)

@@ -11,7 +11,7 @@ from leadline.plugins.sonar import tree_layout
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.descriptions import metric_meta
-from leadline.tasks.publish.spending import standings, value_of
+from leadline.tasks.publish.standings import standings, value_of
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, number
 
 if TYPE_CHECKING:

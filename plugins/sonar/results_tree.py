@@ -23,7 +23,7 @@ from leadline.tasks.publish.exports.descriptions import descriptor, finding
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.spending import standings
+from leadline.tasks.publish.standings import standings
 from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import RowField
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import CHARACTERS_PER_TOKEN
@@ -197,15 +196,3 @@ def require_model_price(model: JudgeConfig, limits: Limits, call_cost: float | N
         hint=f"Write into its table [[model]] of a targets file {lines}",
         code=ErrorCode.JUDGE_PRICE,
     )
-
-
-def paid_in_words(calls: int, unknown: int, cost_usd: float) -> str:
-    """Say what calls cost; an unknown cost is reported as unknown, not as zero.
-
-    Args:
-        calls: Calls that were answered.
-        unknown: Those of them whose price is unknown.
-        cost_usd: What the others cost.
-    """
-    price = "price unknown" if unknown == calls else f"${cost_usd:.4f}"
-    return price + (f" and {count(unknown, 'call')} of unknown price" if 0 < unknown < calls else "")

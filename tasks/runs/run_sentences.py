@@ -122,10 +122,12 @@ def calls_line(calls: int, cost_usd: float, unknown: int) -> str:
         cost_usd: The sum of the known prices.
         unknown: Calls without a known price.
     """
-    if not calls:
-        return "no judge calls"
-    known = "price unknown" if unknown >= calls else price(cost_usd, calls, unknown)
-    return f"{count(calls, 'judge call')}, {known}"
+    return f"{count(calls, 'judge call')}, {paid(cost_usd, calls, unknown)}" if calls else "no judge calls"
+
+
+def paid(cost_usd: float, answered: int, unknown: int) -> str:
+    """Return the cost of calls as a part of a sentence. See :func:`price`."""
+    return "price unknown" if unknown >= answered else price(cost_usd, answered, unknown)
 
 
 def price(cost_usd: float, answered: int, unknown: int) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.cli.main import run
+from leadline.evaluators.ground.errors import UsageError
+from leadline.flows.command.session import Session
+from leadline.plugins.webhooks import events_command
 
 
-def test_a_setting_that_does_not_exist_is_refused_before_anything_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["service", "emit", "model-version", "m", "--version", "1", "--suite", "s", "--set", "foo=1"]
-    assert run(command) == 2
-    streams = capsys.readouterr()
-    assert "foo: there is no such" in streams.err
-    assert "Prefect server" not in streams.err
-    assert streams.out == ""
+def test_a_setting_that_does_not_exist_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.flows.prefect.resolve.lasting_api", lambda *_: pytest.fail("a server is looked for"))
+    command = ["model-version", "m", "--version", "1", "--suite", "s", "--set", "foo=1"]
+    with pytest.raises(UsageError, match="foo: there is no such"):
+        events_command.emit.main(command, obj=Session(), standalone_mode=False)

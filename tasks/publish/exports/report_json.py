@@ -14,7 +14,7 @@ from leadline.tasks.publish.exports import descriptions
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
 from leadline.tasks.publish.exports.published_tables import published_sql
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.spending import standings
+from leadline.tasks.publish.standings import standings
 from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from leadline.tasks.db.run_tables import Aggregate
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.spending import standings
+from leadline.tasks.publish.standings import standings
 from leadline.tasks.publish.views import MetricView
 
 
