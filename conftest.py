@@ -14,7 +14,7 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 
-from leadline.evaluators.core import function_metric, registry
+from leadline.evaluators.core import registry, user_evaluators
 from tests.support.processes.descendants import kill_started_since
 from tests.support.processes.fork_server import use_forks
 from tests.support.processes.prefect_fixtures import api, home, no_server
@@ -109,7 +109,7 @@ def _warnings_are_counted_anew() -> None:
 @pytest.fixture(autouse=True)
 def _own_evaluators_are_forgotten() -> Iterator[None]:
     """Forget the evaluators that a test's commands loaded from files: the next test would find them in every list."""
-    known, files = dict(registry._registered), dict(function_metric._loaded)
+    known, files = dict(registry._registered), dict(user_evaluators._loaded)
     yield
     modules, prompts = registry._sources(), registry._prompt_files()
     mine = [
@@ -119,8 +119,8 @@ def _own_evaluators_are_forgotten() -> Iterator[None]:
     ]
     for id_ in mine:
         del registry._registered[id_]
-    for file in function_metric._loaded.keys() - files.keys():
-        del function_metric._loaded[file]
+    for file in user_evaluators._loaded.keys() - files.keys():
+        del user_evaluators._loaded[file]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from leadline.tasks.compare.change_questions import CHANGE_LEVEL, LAST_CONFIDENCE
 from leadline.tasks.statistics.correction import PassFailLabels, post_stratified, prediction_powered
-from leadline.tasks.statistics.judge_noise import (
+from leadline.tasks.statistics.judge_stability import (
     CERTAIN,
     POOLED_CHECKS,
     SUSPICIOUS,
@@ -28,7 +28,7 @@ from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.statistics import clopper_pearson
 from leadline.tasks.stopping.gate_questions import GateQuestion
 from leadline.tasks.stopping.looks import Seen, judge_evidence
-from leadline.tasks.stopping.wave_order import number_of_waves
+from leadline.tasks.stopping.waves import number_of_waves
 
 ROWS: Final = 2_000
 _Decided: TypeAlias = tuple[float, str]

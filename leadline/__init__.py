@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
     from leadline.evaluators.core.base import Spec as Spec
     from leadline.evaluators.core.context import EvalContext as EvalContext
-    from leadline.evaluators.core.function_metric import metric as metric
     from leadline.evaluators.core.metric import Metric as Metric
     from leadline.evaluators.core.params import Params as Params
     from leadline.evaluators.core.registry import register as register
+    from leadline.evaluators.core.user_evaluators import metric as metric
     from leadline.evaluators.data.row import Evidence as Evidence
     from leadline.evaluators.data.row import Reason as Reason
     from leadline.evaluators.data.row import Row as Row
@@ -47,7 +47,7 @@ _HOMES: Final = {
     "Spec": "evaluators.core.base",
     "EvalContext": "evaluators.core.context",
     "LeadlineError": "evaluators.ground.errors",
-    "metric": "evaluators.core.function_metric",
+    "metric": "evaluators.core.user_evaluators",
     "Metric": "evaluators.core.metric",
     "Params": "evaluators.core.params",
     "register": "evaluators.core.registry",

@@ -74,7 +74,7 @@ from leadline.tasks.runs.signs_of_life import give_sign, record_lost
 from leadline.tasks.runs.tally import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.stopped_run import give_valid_intervals
-from leadline.tasks.stopping.wave_order import WaveOutcome, order_in_waves, wave_part
+from leadline.tasks.stopping.waves import WaveOutcome, order_in_waves, wave_part
 from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors
 

@@ -23,7 +23,7 @@ from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.stopping.gate_questions import certain_failures, gate_questions, open_ends
 from leadline.tasks.stopping.looks import LEVEL, Look, QuestionEvidence, look_at
-from leadline.tasks.stopping.wave_order import WaveOutcome
+from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import JOBS, Run, Store
 
 if TYPE_CHECKING:

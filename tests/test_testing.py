@@ -8,7 +8,7 @@ import pytest
 
 from leadline.cli.main import run
 from leadline.evaluators.core import registry
-from leadline.evaluators.core.function_metric import load_evaluator_file
+from leadline.evaluators.core.user_evaluators import load_evaluator_file
 from leadline.testing import check_evaluator
 
 SHOUTING = """

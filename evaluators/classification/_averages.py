@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from leadline.evaluators.classification._curves import areas
 from leadline.evaluators.classification._items import Items
 from leadline.evaluators.classification._label_confusion import ratio, sums
-from leadline.evaluators.classification._roc_curves import areas
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from leadline.evaluators.classification import _averages
-from leadline.evaluators.classification._items import Items
-from leadline.evaluators.classification._roc_curves import (
+from leadline.evaluators.classification._curves import (
     THRESHOLDS,
     Counts,
     Weighted,
@@ -20,6 +19,7 @@ from leadline.evaluators.classification._roc_curves import (
     reached,
     roc_points,
 )
+from leadline.evaluators.classification._items import Items
 from leadline.evaluators.data.details import (
     MOST_CONFUSED,
     MOST_EXAMPLES,

@@ -3,7 +3,7 @@
 A built-in evaluator is any class decorated with :func:`register` in a module of one of the families'
 packages, or a prompt with front matter there, in a file called ``ID.jinja``. Another package brings its own with an
 entry point in the group ``leadline.evaluators`` that names a module to import; a single file is loaded by
-:mod:`leadline.evaluators.core.function_metric`. Nothing is imported or read before somebody asks, and of the built-in
+:mod:`leadline.evaluators.core.user_evaluators`. Nothing is imported or read before somebody asks, and of the built-in
 ones only the prompt of the id that is asked for, or the modules whose source mentions it.
 """
 

@@ -40,7 +40,7 @@ from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
 from leadline.tasks.stopping.stopped_run import in_words
-from leadline.tasks.stopping.wave_order import WaveOutcome
+from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 LONG_S: Final = 6 * 3600.0

@@ -11,7 +11,7 @@ from leadline.flows.shared.judge_access import Retries
 from leadline.tasks import pipeline
 from leadline.tasks.runs.baseline import NONE, find_baseline
 from leadline.tasks.stopping.looks import Look
-from leadline.tasks.stopping.wave_order import wave_of
+from leadline.tasks.stopping.waves import wave_of
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.wave_steps import StopQuestions, end_waves, look_after
 

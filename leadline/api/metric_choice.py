@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.function_metric import FunctionMetric, RowFunction
 from leadline.evaluators.core.registry import find
+from leadline.evaluators.core.user_evaluators import FunctionMetric, RowFunction
 from leadline.evaluators.ground.code_digest import code_digest, is_installed
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError

@@ -27,8 +27,8 @@ from leadline.flows.shared.judge_access import limits_of
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.score.chunk import kept_context
-from leadline.tasks.score.guard import Ask, score_together
 from leadline.tasks.score.rows import reduced
+from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
 

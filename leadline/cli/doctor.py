@@ -47,7 +47,8 @@ def doctor(session: Session, /, ask: bool, as_json: bool) -> int:
 
 
 def _examinations(store: str | None, *, ask: bool) -> list[tuple[str, Examination]]:
-    from leadline.cli.diagnosis import machine, services, settings_file
+    from leadline.cli.diagnosis import machine, services
+    from leadline.cli.diagnosis import settings_and_store as settings_file
 
     named = store or os.environ.get("LEADLINE_STORE") or ".leadline"
     folder = Path() if "://" in named else Path(named).expanduser()

@@ -140,7 +140,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     Raises:
         UsageError: A value is not what it should be.
     """
-    from leadline.evaluators.core.function_metric import load_evaluator_file
+    from leadline.evaluators.core.user_evaluators import load_evaluator_file
     from leadline.flows.shared.judge_access import evaluator_files_of
 
     judges = read_settings(options["settings"]).get("judges", {})

@@ -3,9 +3,9 @@
 Between an original and its perturbed copy two things change, the answer and the question. A third row has the copy's
 answer under the original's question. With p, r and q the chances that the judge passes the original, the third row and
 the copy, (p - r)² is the change that the answer makes, and (r - q)² the one that the question makes to the judge alone.
-Each is estimated like (p - q)² of :mod:`leadline.tasks.statistics.judge_noise`, from at least two trials of every row,
-and weighted like the net rate itself: a pair counts by the reciprocal of its chance to be judged again, which follows
-from the first trial of its rows. So both are free of bias, whatever that trial said.
+Each is estimated like (p - q)² of :mod:`leadline.tasks.statistics.judge_stability`, from at least two trials of every
+row, and weighted like the net rate itself: a pair counts by the reciprocal of its chance to be judged again, which
+follows from the first trial of its rows. So both are free of bias, whatever that trial said.
 
 They add up to the net rate where no pair is changed by both: (p - q)² = (p - r)² + (r - q)² + 2(p - r)(r - q).
 """
@@ -24,7 +24,7 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import segments
-from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_rate, pair_noise
+from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_rate, pair_noise
 from leadline.tasks.store.segments import METRIC_PREFIX
 from leadline.tasks.store.store import Store
 

@@ -1,7 +1,7 @@
 """Flip rates net of the judge's own noise: how much more a perturbation changes than asking the judge twice.
 
-The estimators are those of :mod:`leadline.tasks.statistics.judge_noise`. Which of them a metric gets follows from the
-trials that its rows have:
+The estimators are those of :mod:`leadline.tasks.statistics.judge_stability`. Which of them a metric gets follows from
+the trials that its rows have:
 
 * every row has several: ``trials``;
 * the pairs that turned in the first trial have, and a part of the others: ``two-phase``;
@@ -22,7 +22,7 @@ import numpy as np
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.statistics.intervals import effective_number
-from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from leadline.tasks.compare.verdicts import ChangeAnswer, VerdictQuestion, effec
 from leadline.tasks.ground.files import digest
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.paired import PairedResult, least_cases
-from leadline.tasks.stopping.wave_order import WaveOutcome
+from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 The mean difference of two runs is not biased by noise, and its interval holds it. What noise distorts is the number of
 cases that change sides. The estimators are those of flips under perturbation, see
-:mod:`leadline.tasks.statistics.judge_noise`: from the trials of each case where both runs have several, else from those
-rows of either run that were judged more than once. Equal answers whose trials are the same in both runs share one
-stored
-score: nothing changed, and no noise is in it.
+:mod:`leadline.tasks.statistics.judge_stability`: from the trials of each case where both runs have several, else from
+those rows of either run that were judged more than once. Equal answers whose trials are the same in both runs share one
+stored score: nothing changed, and no noise is in it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
 from leadline.tasks.statistics.intervals import effective_number
-from leadline.tasks.statistics.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 from leadline.tasks.statistics.paired import PairedSeries, measure, sign_test
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.runs.baseline import NONE, ChosenBaseline, find_baseline
-from leadline.tasks.stopping.wave_order import WaveOutcome
+from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

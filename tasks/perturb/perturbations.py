@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.perturb import thesaurus, words
+from leadline.tasks.perturb import text_edits as words
+from leadline.tasks.perturb import thesaurus
 from leadline.tasks.perturb.intensity import (
     OF_ANTONYMS,
     OF_CHARACTERS,
@@ -28,7 +29,7 @@ from leadline.tasks.perturb.intensity import (
     drawn,
     slips,
 )
-from leadline.tasks.perturb.words import ENCODERS, VARIANTS, encoded
+from leadline.tasks.perturb.text_edits import ENCODERS, VARIANTS, encoded
 
 Change: TypeAlias = Callable[[str, Random, Amount], str]
 

@@ -120,7 +120,7 @@ def cut(
         lasting: The workers stay, so that a chunk pays no start: they are places for chunks of the usual size.
         part: Name of this part of the plan, where a run is planned in several.
         lanes: Only these lanes.
-        wave: Only the rows of this wave; see :mod:`leadline.tasks.stopping.wave_order`.
+        wave: Only the rows of this wave; see :mod:`leadline.tasks.stopping.waves`.
         dataset: Digest of the dataset that the rows are from; by default the run's.
     """
     run.plan.mkdir(parents=True, exist_ok=True)

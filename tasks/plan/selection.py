@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.function_metric import load_evaluator_file
 from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
+from leadline.evaluators.core.user_evaluators import load_evaluator_file
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.ground.packages import INSTALL_CHECKS, missing_packages, need_packages

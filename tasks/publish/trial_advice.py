@@ -15,7 +15,7 @@ from leadline.tasks.db.run_tables import Aggregate
 from leadline.tasks.ground.numbers import money
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView
 from leadline.tasks.statistics.intervals import Z
-from leadline.tasks.statistics.judge_noise import Components
+from leadline.tasks.statistics.judge_stability import Components
 
 MORE: Final = 2
 """Further trials of a row that are spoken of."""

@@ -28,8 +28,8 @@ from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.score.guard import Ask, score_together
 from leadline.tasks.score.rows import read_rows
+from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
 

@@ -15,8 +15,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.data.row import Reason, Row, RowField
 from leadline.tasks.ground.timeline import TimeSpan
 from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.score.guard import Ask, score_together, unscored
 from leadline.tasks.score.rows import NeededRow, PlannedRows, read_planned
+from leadline.tasks.score.scoring import Ask, score_together, unscored
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows
 from leadline.tasks.store.store import Store

@@ -17,7 +17,7 @@ from leadline.tasks.statistics.early_stopping import ALWAYS_VALID, always_valid_
 from leadline.tasks.statistics.statistics import Interval, Judged, verdict
 from leadline.tasks.stopping.gate_questions import GateQuestion, is_bounded
 from leadline.tasks.stopping.looks import Seen, read_seen
-from leadline.tasks.stopping.wave_order import WaveOutcome
+from leadline.tasks.stopping.waves import WaveOutcome
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -17,7 +17,7 @@ import yaml
 from leadline.deployments.service import server_environment
 from leadline.flows.prefect.prefect_settings import RETENTION
 from leadline.plugins.ops.telemetry.families import FLOW_RUNS
-from leadline.plugins.ops.telemetry.ledger_figures import _STATES
+from leadline.plugins.ops.telemetry.figures import _STATES
 from tests.support.docs.commands import command_exists
 
 FOLDER = Path(__file__).parents[2] / "deployments" / "kubernetes"

@@ -26,7 +26,7 @@ from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_j
 from leadline.tasks.plan.planner import plan
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.score.chunk import ChunkResult, score_chunk
-from leadline.tasks.score.guard import score_rows
+from leadline.tasks.score.scoring import score_rows
 from leadline.tasks.store.parquet_files import atomic_parquet
 from leadline.tasks.store.segments import stored, unscored_rows
 from leadline.tasks.store.store import Run, Store

@@ -97,7 +97,7 @@ def check(files: Sequence[str]) -> int:
     Metadata, metrics, absurd texts, values in range, the same score twice: prints one line a check. A check that fails
     leaves with exit code 1.
     """
-    from leadline.evaluators.core.function_metric import load_evaluator_file
+    from leadline.evaluators.core.user_evaluators import load_evaluator_file
     from leadline.testing import check_evaluator
 
     failed = 0
@@ -126,7 +126,7 @@ def suites(as_json: bool) -> None:
 
 
 def _load(files: Sequence[str]) -> None:
-    from leadline.evaluators.core.function_metric import load_evaluator_file
+    from leadline.evaluators.core.user_evaluators import load_evaluator_file
     from leadline.flows.shared.judge_access import evaluator_files_of
 
     for file in evaluator_files_of(files, None):

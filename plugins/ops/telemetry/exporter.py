@@ -19,7 +19,7 @@ from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.judge_client.budget import team_budgets
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, MetricFamily, MetricKind
-from leadline.plugins.ops.telemetry.ledger_figures import judge_figures, ledger_figures
+from leadline.plugins.ops.telemetry.figures import judge_figures, ledger_figures
 from leadline.plugins.ops.telemetry.store_figures import StoreFigures
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.store.store import Store
@@ -91,7 +91,7 @@ class MetricsExporter:
         return figures
 
     def _read_api(self) -> Figures:
-        from leadline.plugins.ops.telemetry.ledger_figures import api_figures
+        from leadline.plugins.ops.telemetry.figures import api_figures
 
         return api_figures(self._api or "")
 

@@ -22,7 +22,7 @@ from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, Replies
 from leadline.tasks.judges.drift.epochs import judge_key
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.score.chunk import scoring_context
-from leadline.tasks.score.guard import Ask, score_together
+from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import StoredScore, calls_of
 from leadline.tasks.store.store import Store
 

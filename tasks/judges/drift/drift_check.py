@@ -2,7 +2,7 @@
 
 Each probe is asked once. Where the replies, or those of the last checks together, are unlikely of an unchanged judge,
 every probe is asked again as often as at enrolment, and those replies alone decide: see
-:mod:`leadline.tasks.statistics.judge_noise` for the tests, and ``docs/statistics.md`` for how often they err.
+:mod:`leadline.tasks.statistics.judge_stability` for the tests, and ``docs/statistics.md`` for how often they err.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leadline.tasks.judges.drift.asking import NotChecked, ask_probes, configs_o
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_files, judge_key, keep
 from leadline.tasks.ledger.location import open_ledger, read_ledger
-from leadline.tasks.statistics.judge_noise import (
+from leadline.tasks.statistics.judge_stability import (
     CERTAIN,
     POOLED_CHECKS,
     SUSPICIOUS,

@@ -13,7 +13,7 @@ from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig
 from leadline.tasks.judges.drift.drift_check import DriftCheck, checks_of, details_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, find_enrolment
 from leadline.tasks.judges.drift.epochs import enrolled_keys, epoch_of
-from leadline.tasks.statistics.judge_noise import CERTAIN
+from leadline.tasks.statistics.judge_stability import CERTAIN
 from leadline.tasks.store.store import Store
 
 Standing: TypeAlias = Literal["enrolled", "accepted", "steady", "suspect", "changed"]

@@ -9,7 +9,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.tasks.score.guard import Ask, score_together
+from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import calls_of
 
 

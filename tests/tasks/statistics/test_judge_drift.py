@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leadline.tasks.statistics.judge_noise import repeated_verdict_drift, value_drift, verdict_drift
+from leadline.tasks.statistics.judge_stability import repeated_verdict_drift, value_drift, verdict_drift
 
 ENROLLED = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
 FRESH = [

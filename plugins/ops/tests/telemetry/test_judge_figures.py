@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leadline.evaluators.settings.settings import Settings
 from leadline.plugins.ops.telemetry import families as m
-from leadline.plugins.ops.telemetry.ledger_figures import judge_figures
+from leadline.plugins.ops.telemetry.figures import judge_figures
 from leadline.tasks.judges.drift.drift_check import check_judge
 from leadline.tasks.judges.drift.enrolling import enrol
 from leadline.tasks.judges.drift.probes import probes_of_file

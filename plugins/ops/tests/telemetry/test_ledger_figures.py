@@ -9,7 +9,7 @@ from dataclasses import replace
 from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget, month_of
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.plugins.ops.telemetry import families as m
-from leadline.plugins.ops.telemetry.ledger_figures import ledger_figures
+from leadline.plugins.ops.telemetry.figures import ledger_figures
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
 from tests.support.judges.scripted_judge import question

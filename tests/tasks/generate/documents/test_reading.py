@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leadline.tasks.generate.documents.document import Document, Unreadable
 from leadline.tasks.generate.documents.document_files import find_files
-from leadline.tasks.generate.documents.html_text import read_page
+from leadline.tasks.generate.documents.html_and_pdf import read_page
 from leadline.tasks.generate.documents.plain_text import decode, read_markdown
 from leadline.tasks.generate.documents.reading import read_documents
 from leadline.tasks.generate.documents.sandbox import SandboxedReader

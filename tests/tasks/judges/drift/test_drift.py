@@ -22,7 +22,7 @@ from leadline.tasks.judges.drift.epochs import epoch_of, judge_key, with_epochs
 from leadline.tasks.judges.drift.judge_standing import standing_of
 from leadline.tasks.judges.drift.probes import probes_of_file
 from leadline.tasks.judges.drift.run_judges import JUDGES, quarantined_judges, watch
-from leadline.tasks.statistics.judge_noise import SUSPICIOUS
+from leadline.tasks.statistics.judge_stability import SUSPICIOUS
 from leadline.tasks.store.store import Store
 from tests.support.judges.changing_judge import ChangingJudge
 from tests.support.judges.judge_endpoint import Question, broken, serving

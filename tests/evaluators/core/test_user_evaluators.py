@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leadline import EvalContext, Row
-from leadline.evaluators.core.function_metric import FunctionMetric, metric
+from leadline.evaluators.core.user_evaluators import FunctionMetric, metric
 from leadline.evaluators.data.row import NotApplicable, RowField, Unscored
 from leadline.evaluators.ground.errors import UsageError
 

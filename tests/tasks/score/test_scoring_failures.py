@@ -15,7 +15,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity, Span, Unscored
 from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.tasks.score.guard import GIVE_UP_AFTER, log, score_rows
+from leadline.tasks.score.scoring import GIVE_UP_AFTER, log, score_rows
 from leadline.tasks.store.segments import StoredScore
 
 

@@ -55,7 +55,7 @@ def examine_settings() -> Iterator[Diagnosis]:
 
 def _readers() -> Mapping[str, Callable[[], Any]]:
     """Return for each name at the top of the file what reads it."""
-    from leadline.evaluators.core.function_metric import load_evaluator_file
+    from leadline.evaluators.core.user_evaluators import load_evaluator_file
     from leadline.evaluators.judge_client.budget import team_budgets
     from leadline.evaluators.judge_client.choice import find_canaries, find_evaluator_files, find_judges
     from leadline.flows.command.options import fill_in

@@ -15,7 +15,7 @@ from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice
-from leadline.tasks.stopping.wave_order import number_of_waves, wave_of, wave_part
+from leadline.tasks.stopping.waves import number_of_waves, wave_of, wave_part
 from leadline.tasks.store.store import Run, Store
 
 

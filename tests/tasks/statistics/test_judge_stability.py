@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from leadline.tasks.statistics.judge_noise import components, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.judge_stability import components, net_of_sample, net_rate, pair_noise
 
 ORIGINALS = np.array([[1, 1], [1, 0], [0, 0], [1, 1], [1, 1], [0, 1], [1, 1], [0, 0]], float)
 COPIES = np.array([[1, 1], [0, 0], [0, 1], [0, 0], [1, 1], [1, 0], [1, 0], [0, 0]], float)
