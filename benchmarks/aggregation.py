@@ -22,9 +22,7 @@ import duckdb
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
-from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
-from leadline.tasks.db.run_tables import run_definitions
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import DATASET_TABLES, attach_dataset, literal, run_definitions, sql
 
 BARE = """
 SELECT metric_id, model_id, count(*), avg(value)

@@ -18,9 +18,7 @@ import duckdb
 
 from benchmarks.aggregation import DATASET, RUN
 from leadline.tasks.compare import Options, compare
-from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
-from leadline.tasks.db.run_tables import run_definitions
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import DATASET_TABLES, attach_dataset, literal, run_definitions, sql
 from leadline.tasks.store.store import Store
 
 DIGESTS = "UPDATE digests SET question = md5(row_id::VARCHAR)::BLOB"

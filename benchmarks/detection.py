@@ -67,9 +67,8 @@ def _boxes(draw: np.random.Generator, number: int) -> np.ndarray:
 
 def leadline(images: int) -> dict[str, Any]:
     """Measure Leadline."""
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.core.registry import get
-    from leadline.evaluators.data.row import Row
+    from leadline.evaluators.core import EvalContext, get
+    from leadline.evaluators.data import Row
 
     stored = [_annotations(*image) for image in make(images)]
     kind = get("valor.object_detection")

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import describe, verdict
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Row
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, Row
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import embedders, runtime, weights
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.store.store import Store

@@ -25,11 +25,8 @@ from pydantic import BaseModel
 
 from benchmarks.endpoint import running
 from benchmarks.machine import describe, timed, verdict
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, Metric, Spec, get
+from leadline.evaluators.data import ContextChunk, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.evaluators.judge_client.client import JudgeClient, shared_gate

@@ -40,9 +40,8 @@ from typing import Any
 
 from benchmarks.machine import describe
 from benchmarks.subjects import SUBJECTS, Subject
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row
+from leadline.evaluators.core import EvalContext, Evaluator
+from leadline.evaluators.data import Row
 from leadline.evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, resident, runtime
 from leadline.evaluators.models.language_models import predictor
 from leadline.evaluators.settings.settings import Settings

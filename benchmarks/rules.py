@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe, timed, verdict
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.summarization.bleu import ORDERS
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import cut
 from leadline.tasks.plan.jobs import make_jobs, write_jobs

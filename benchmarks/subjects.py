@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedding import SYSTEMS, WORDS, rag_rows
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Row
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, Row
 from leadline.evaluators.models import consistency, cross_encoders, embedders, nli, resident
 from leadline.evaluators.models.language_models.likelihood import Passage
 from leadline.evaluators.summarization import _completeness

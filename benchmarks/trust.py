@@ -44,9 +44,9 @@ from benchmarks.trust_sets import (
     read_lines,
     toxic_comments,
 )
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.core.requirements import required_weights
-from leadline.evaluators.data.row import Row, RowField
+from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.models.weights import is_here
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.selection import with_default_embedder

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import leadline
 from benchmarks.trust_sets import Answer, ComparedSet, LabelledSet, Preference
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.selection import with_default_embedder
 from leadline.tasks.publish.trust_cards import TrustCard

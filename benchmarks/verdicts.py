@@ -32,8 +32,7 @@ import numpy as np
 
 import leadline
 from benchmarks.trust_sets import rated_answers, read_lines
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records, show_targets
+from leadline.tasks.db import open_run, records, show_targets
 
 HERE: Final = Path(__file__).parent
 WRONG: Final = (0.0, 0.1, 0.3, 0.5, 1.0)

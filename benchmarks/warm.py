@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.machine import describe, timed, verdict
 from benchmarks.rules import EVALUATORS, make_rows
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset

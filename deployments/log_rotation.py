@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 SIZE_VARIABLE: Final = "LEADLINE_LOG_MAX_MB"
 COUNT_VARIABLE: Final = "LEADLINE_LOG_KEEP"

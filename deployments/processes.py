@@ -16,8 +16,7 @@ from typing import BinaryIO, Final
 
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.tether import tethered
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.flows.shared.log_files import tail
 
 PR_SET_PDEATHSIG: Final = 1

@@ -30,9 +30,7 @@ from typing import Final
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, from_home
 from leadline.flows.prefect.background import answers
 from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.prefect.report_links import UI_VARIABLE

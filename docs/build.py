@@ -17,10 +17,9 @@ from docs.metric_stub import stub_values
 from docs.result_columns import published_table, report_lines, runs_table
 from docs.rooms import room_tables
 from leadline.cli.service.check_version import OPTIONS
-from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
+from leadline.evaluators.core import ENTRY_POINTS, Evaluator, all_evaluators, describe
 from leadline.evaluators.core.suites import PURPOSES
-from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
+from leadline.evaluators.ground import AREAS, ErrorCode
 from leadline.flows.collect import CollectConfig
 from leadline.flows.compare import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig

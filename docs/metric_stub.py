@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import Evaluator, all_evaluators
 
 _WIDTH: Final = 116
 _LONGEST_DEFAULT: Final = 60

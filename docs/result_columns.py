@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from leadline.tasks.db.columns import TableColumn, columns_of
-from leadline.tasks.db.run_tables import Certification, Correction, FlipCause, FlipRate, TrialSpread
+from leadline.tasks.db import Certification, Correction, FlipCause, FlipRate, TableColumn, TrialSpread, columns_of
 from leadline.tasks.publish.exports.frames import RUNS
 from leadline.tasks.publish.exports.published_tables import PUBLISHED, PublishedColumn
 from leadline.tasks.runs.run_facts import RunSummary

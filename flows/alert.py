@@ -18,7 +18,7 @@ from prefect.runtime import flow_run
 from prefect.states import Failed
 from pydantic import ConfigDict, Field, model_validator
 
-from leadline.evaluators.ground.secret_values import masked_value
+from leadline.evaluators.ground import masked_value
 from leadline.flows.prefect.prefect_events import failure_reason, known_as
 from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.flows.shared.form import FormModel

@@ -11,9 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.choice import configured_judges, find_canaries, find_judges
 from leadline.evaluators.settings.judge_config import JudgeConfig

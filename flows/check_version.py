@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count, from_home
 from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.compare import Compare, CompareConfig, CompareResult
 from leadline.flows.evaluate.config import EvaluateResult

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.prefect import outside_requests as outside
 from leadline.flows.shared.files import output_file, reading

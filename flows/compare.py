@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.jsonio import rounded
+from leadline.evaluators.ground import ErrorCode, UsageError, rounded
 from leadline.flows.prefect.report_links import comparison_link
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps

@@ -11,11 +11,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refs import ModelRef
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import ErrorCode, ModelRef, UsageError, count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models import weights
 from leadline.evaluators.settings.settings import Settings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.settings.judge_config import JudgeConfig

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.collect import CollectResult, require_target_prices
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leadline.api.metric_choice import MetricChoice
-    from leadline.evaluators.core.base import Evaluator
+    from leadline.evaluators.core import Evaluator
 
 
 class _Family:
@@ -45,14 +45,14 @@ def __dir__() -> list[str]:
 
 
 def _ids() -> list[str]:
-    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.core import all_evaluators
 
     return list(all_evaluators())
 
 
 def _named(name: str) -> Any:
     """Return what stands under a name: the function that chooses an evaluator, or those of a family."""
-    from leadline.evaluators.core.registry import find
+    from leadline.evaluators.core import find
 
     if name.startswith("_"):
         raise AttributeError(f"module 'leadline.metrics' has no attribute {name!r}")

@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Final, NamedTuple
 
-from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import (
+from leadline.evaluators.core import EvalContext, Evaluator, describe
+from leadline.evaluators.data import (
     ContextChunk,
     NotApplicable,
     Reason,
@@ -31,7 +30,7 @@ from leadline.evaluators.data.row import (
     Source,
     Unscored,
 )
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.ground import LeadlineError, ModelUnavailable
 from leadline.evaluators.settings.settings import Settings
 
 PLAIN: Final = Row(

@@ -28,8 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core import EvalContext, Lane
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import members_of
 from leadline.evaluators.settings.settings import Settings
@@ -43,7 +42,7 @@ from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
-from leadline.tasks.db.connection import compact, open_run, release
+from leadline.tasks.db import compact, open_run, release
 from leadline.tasks.ground.files import clean_stale
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.analyse.gather import gather
 from leadline.tasks.compare.change_questions import CHANGE_LEVEL, look_at_changes, read_change_questions
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import open_run, sql
 from leadline.tasks.ledger.ledger_report import Totals, add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.plan.cost import Estimate, estimate

@@ -13,8 +13,8 @@ import leadline
 from docs.build import metrics_stub
 from leadline.api.evaluation import evaluate
 from leadline.api.settings import AcceptedSettings
-from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import all_evaluators
+from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 
 STUB = Path(leadline.__file__).with_name("metrics.pyi")

@@ -9,12 +9,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from leadline.evaluators.agent.databricks_judges import SOURCE, rate_chunks
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Row, RowField, RowScore
+from leadline.evaluators.core import REPORT_ONLY, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Assessment, JudgeReply, rated
 from leadline.evaluators.judge.verdicts import Reason as Rationale

@@ -11,11 +11,8 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Assessment, chunk_spans, rated
 from leadline.evaluators.judge_client.failures import JudgeError

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from leadline.evaluators.agent.databricks_judges import SOURCE
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore
 
 
 @register

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from leadline.evaluators.citations._quotations import SearchedText, folded_parts, quotations
-from leadline.evaluators.data.row import ContextChunk
+from leadline.evaluators.data import ContextChunk
 from leadline.evaluators.text.sentences import Sentence
 
 MOST: Final = 2_000

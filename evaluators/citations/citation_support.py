@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from pydantic import Field
 
 from leadline.evaluators.citations._markers import Citation, Statement, statements
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.ground.refs import ModelRef
-from leadline.evaluators.ground.text import count, quoted
+from leadline.evaluators.data import DataKind, Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground import ModelRef, count, quoted
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 Supported: TypeAlias = Callable[[frozenset[int], str], bool]
 """Says whether some contexts, taken together, support a sentence."""

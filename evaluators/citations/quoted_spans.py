@@ -7,14 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from leadline.evaluators.citations._quotations import SearchedText, folded_parts, quotations
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.ground.text import count, listing, quoted
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground import count, listing, quoted
 
 
 class QuotedSpansParams(Params):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import Json
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
-from leadline.evaluators.core.base import RESAMPLES
-from leadline.evaluators.data.details import MOST_CONFUSED, MOST_LABELS, Confusion, Details, LabelValues
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.core import RESAMPLES
+from leadline.evaluators.data import MOST_CONFUSED, MOST_LABELS, Confusion, Details, Json, LabelValues
 
 if TYPE_CHECKING:
     import numpy.typing as npt

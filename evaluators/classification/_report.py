@@ -20,7 +20,7 @@ from leadline.evaluators.classification._curves import (
     roc_points,
 )
 from leadline.evaluators.classification._items import Items
-from leadline.evaluators.data.details import (
+from leadline.evaluators.data import (
     MOST_CONFUSED,
     MOST_EXAMPLES,
     MOST_LABELS,
@@ -30,10 +30,10 @@ from leadline.evaluators.data.details import (
     Curve,
     Details,
     Example,
+    Json,
     LabelValues,
     Series,
 )
-from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from leadline.evaluators.classification._label_confusion import Averaged, details, intervals, precision_recall_f1
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Effect, Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Flag, Json, Row, RowField, RowScore, Severity
+from leadline.evaluators.core import Effect, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import NO_EVIDENCE, DataKind, Evidence, Flag, Json, Row, RowField, RowScore, Severity
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.data.details import Details
+    from leadline.evaluators.data import Details
 
 _TRAILING: Final = " \t\r\n.,;:!?。！？"  # noqa: RUF001
 _NO_SPACES: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")

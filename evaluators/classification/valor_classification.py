@@ -9,19 +9,35 @@ from pydantic import Field
 
 from leadline.evaluators.classification import _averages, _report
 from leadline.evaluators.classification._items import Items, items_of, payload_of
-from leadline.evaluators.core.base import RESAMPLES, RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import REPORT_ONLY, Effect, Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.annotations import Annotations, LabelMap, LabelName, whole_item_labels
-from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.core import (
+    REPORT_ONLY,
+    RESAMPLES,
+    Effect,
+    EvalContext,
+    Metric,
+    Params,
+    RowEvaluator,
+    Spec,
+    register,
+)
+from leadline.evaluators.data import (
+    NO_EVIDENCE,
+    Annotations,
+    Evidence,
+    Json,
+    LabelMap,
+    LabelName,
+    Row,
+    RowField,
+    RowScore,
+    whole_item_labels,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.data.details import Details
+    from leadline.evaluators.data import Details
 
 _WORK: Final = 100_000_000
 """Predictions that all resamples together look at; fewer resamples are made of a large dataset."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final
 
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.ground import listing
 
 PROGRAM: Final = Path(__file__).with_name("_sandboxed_program.py")
 STARTUP: Final = 5.0

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from leadline.evaluators.code._sandbox import Ending, run_sandboxed
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.text.markdown import fences
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 TESTS: Final = "tests"
 ENTRY_POINT: Final = "entry_point"

@@ -18,16 +18,12 @@ import orjson
 from pydantic import Field
 
 from leadline.evaluators.code._sql_normal_form import SqlFault, normal_form, query_of, statements_of
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
-from leadline.evaluators.ground.packages import need_packages, package_version
+from leadline.evaluators.core import Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.ground import need_packages, package_version
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 
 SCHEMA: Final = "sql_schema"

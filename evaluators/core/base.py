@@ -26,20 +26,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.metric import Board, Metric, title
 from leadline.evaluators.core.params import Effect, Params, effect_of
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.packages import package_version
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.data import DataKind, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, package_version, without_secrets
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.data.details import Details
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.data import Details
+    from leadline.evaluators.ground import ModelRef
 
 log = logging.getLogger("leadline.evaluators")
 

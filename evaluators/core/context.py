@@ -12,10 +12,8 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import ErrorCode, ModelRef, UsageError
 from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.params import Params
-from leadline.evaluators.data.row import Json, Reason, Row, RowScore
-from leadline.evaluators.ground.errors import OutOfMemory
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import Json, Reason, Row, RowScore
+from leadline.evaluators.ground import ModelRef, OutOfMemory
 from leadline.evaluators.models import weights
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-from leadline.evaluators.data.row import Evidence, Flag, Json, Reason, RowScore, Severity, Unscored
+from leadline.evaluators.data import Evidence, Flag, Json, Reason, RowScore, Severity, Unscored
 
 INF = math.inf
 Board: TypeAlias = Literal["heatmap", "bool"]

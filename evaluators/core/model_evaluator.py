@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.data.row import Json, Reason, Row, RowScore
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import Json, Reason, Row, RowScore
+from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SHORT_NAMES
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 
 class Effect(StrEnum):
@@ -88,7 +87,7 @@ class Params(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            from leadline.evaluators.ground.refusal import field_of, why
+            from leadline.evaluators.ground import field_of, why
 
             first = error.errors()[0]
             if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:

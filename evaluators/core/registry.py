@@ -25,9 +25,7 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.packages import extensions
+from leadline.evaluators.ground import ErrorCode, UsageError, extensions
 
 FAMILIES: Final = (
     "generation",

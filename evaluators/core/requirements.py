@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
-from leadline.evaluators.ground.refs import OFFLINE, ModelRef
+from leadline.evaluators.ground import OFFLINE, LeadlineError, ModelRef, ModelUnavailable
 from leadline.evaluators.models.weights import is_directory, is_here, pull_name
 
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 _Rule = Callable[[type[Evaluator]], bool]
 

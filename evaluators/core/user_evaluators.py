@@ -31,11 +31,9 @@ from leadline.evaluators.core.base import CUSTOM, Evaluator, RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.registry import load_installed, registered_by, unregister
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, from_home
 from leadline.evaluators.ground.code_digest import code_digest
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.paths import from_home
 
 Scored: TypeAlias = "float | bool | tuple[float | bool, str] | None"
 """The value of a row: a number, or whether the row is good; maybe with a sentence why; ``None`` where the metric does

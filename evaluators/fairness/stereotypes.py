@@ -6,11 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.metric import boolean_metrics
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Json, Row, RowField
+from leadline.evaluators.core import JudgeKey, Spec, boolean_metrics, register
+from leadline.evaluators.data import Json, Row, RowField
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 

@@ -12,21 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import Metric, Params, Spec, register
 from leadline.evaluators.core.embedding_evaluator import SPANS, quote
-from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span, clip
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.data import Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span, clip
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 from leadline.evaluators.models import classifiers
 from leadline.evaluators.models.catalogue import TOXIC_BERT
 from leadline.evaluators.models.classifiers import Classified
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 KINDS: Final = {
     "toxicity": ("Toxicity", "toxic language of any kind: hateful, offensive, threatening, insulting"),

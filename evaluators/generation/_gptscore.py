@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import Field
 
-from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core import INF, Metric, Params
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.data.row import Evidence, Flag, Json, Row, RowScore, Severity
+from leadline.evaluators.data import Evidence, Flag, Json, Row, RowScore, Severity
 from leadline.evaluators.models.catalogue import GPT2_MEDIUM, GPT_SCORE_MODELS
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 IN_OTHER_WORDS: Final = " In other words,"
 

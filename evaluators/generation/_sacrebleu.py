@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from leadline.evaluators.core.base import RowEvaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.details import Details
-from leadline.evaluators.data.row import Json, Reason, Row, RowScore, clip
+from leadline.evaluators.core import EvalContext, RowEvaluator
+from leadline.evaluators.data import Details, Json, Reason, Row, RowScore, clip
 
 if TYPE_CHECKING:
     import numpy.typing as npt

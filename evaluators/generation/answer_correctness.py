@@ -8,13 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Source, clip
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.data import DataKind, Reason, Row, RowField, RowScore, Source, clip
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import (

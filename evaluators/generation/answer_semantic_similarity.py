@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import JudgeKey, Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, clip
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import DataKind, Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, clip
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import cross_encoders
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15, STSB_ROBERTA_BASE, chosen
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 
 class AnswerSemanticSimilarityParams(EmbeddingParams, JudgeKey):

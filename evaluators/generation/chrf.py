@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import RowField
+from leadline.evaluators.core import Metric, Params, Spec, register
+from leadline.evaluators.data import DataKind, RowField
 from leadline.evaluators.generation._sacrebleu import SacrebleuEvaluator
 
 if TYPE_CHECKING:

@@ -6,13 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core import Effect, EvalContext, JudgeKey, Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import quote
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Effect, JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Row, RowField, RowScore, Source
+from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.data import Row, RowField, RowScore, Source
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import RowField
+from leadline.evaluators.core import Spec, register
+from leadline.evaluators.data import RowField
 from leadline.evaluators.generation._gptscore import Aspect, BothWays, metrics_of
 
 ASPECTS = (

@@ -6,16 +6,14 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest, quote
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
     from leadline.evaluators.text.sentences import Sentence
 
 SHORT: Final = 10

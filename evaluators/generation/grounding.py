@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import Metric, Params, Spec, register
 from leadline.evaluators.core.embedding_evaluator import lowest, quote
-from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, Source, Span, clip
+from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore, Source, Span, clip
 from leadline.evaluators.models import nli
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 MOST_PAIRS: Final = 20_000
 """Pairs of a chunk and a sentence that are read for one row."""

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import Metric, Params, Spec, register
 from leadline.evaluators.core.embedding_evaluator import SPANS
-from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Flag, Row, RowField, RowScore, Severity, Source, Span, clip
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import Evidence, Flag, Row, RowField, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import consistency
 from leadline.evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM
 from leadline.evaluators.models.consistency import Support
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 
 class HallucinationParams(Params):

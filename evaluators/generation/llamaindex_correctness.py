@@ -7,13 +7,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge_client.replies import read_number
 

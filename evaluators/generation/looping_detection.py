@@ -6,11 +6,8 @@ import zlib
 from collections import Counter
 from typing import Final
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span, clip
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span, clip
 from leadline.evaluators.text.repeats import Repeat, longest_repeat
 from leadline.evaluators.text.sentences import Sentence
 

@@ -9,14 +9,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, clip
-from leadline.evaluators.ground.packages import package_version
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Json, Row, RowField, RowScore, clip
+from leadline.evaluators.ground import package_version
 from leadline.evaluators.text.sentences import nltk_folders
 from leadline.evaluators.text.tokens import nltk_words
 

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core import INF, Metric, Params, Spec, register
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore
 from leadline.evaluators.models.catalogue import DISTILGPT2
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 
 class PerplexityParams(Params):

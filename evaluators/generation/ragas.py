@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.data import Evidence, Json, NotApplicable, Row, RowField, RowScore, Unscored
 from leadline.evaluators.generation.answer_relevancy import AnswerRelevancy, AnswerRelevancyParams
 from leadline.evaluators.generation.faithfulness import Faithfulness
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.ragas_base import SOURCE
 from leadline.evaluators.judge_client.failures import JudgeError

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import INF, Effect, Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.params import Effect
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import (
+from leadline.evaluators.data import (
     Evidence,
     Flag,
     Json,
@@ -28,8 +25,7 @@ from leadline.evaluators.data.row import (
     Source,
     Span,
 )
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
@@ -39,7 +35,7 @@ from leadline.evaluators.text.procedure_steps import MOST_STEPS, Procedure, Step
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 MOST_PAIRS: Final = 4_000_000
 """Pairs of steps that are compared for one row, at most."""

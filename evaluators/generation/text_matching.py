@@ -6,12 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import boolean_metrics, unparseable, verdict
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
+from leadline.evaluators.core import (
+    EvalContext,
+    Params,
+    RowEvaluator,
+    Spec,
+    boolean_metrics,
+    register,
+    unparseable,
+    verdict,
+)
+from leadline.evaluators.data import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
 from leadline.evaluators.text.conditions.check import (
     ConditionOutcome,
     answer_spans,

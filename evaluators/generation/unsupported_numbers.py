@@ -7,12 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.ground.text import listing, quoted
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.quantities import Number, read_numbers
 
 MOST_NAMED: Final = 20

@@ -6,11 +6,8 @@ import asyncio
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
 from leadline.evaluators.judge.verdicts import JudgeReply

@@ -6,16 +6,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from leadline.evaluators.core import JudgeKey, Params
 from leadline.evaluators.core.embedding_evaluator import EmbeddingParams
-from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.data.row import Json, Reason, Row, RowScore
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.data import Json, Reason, Row, RowScore
+from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.models import weights
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.core import EvalContext
+    from leadline.evaluators.ground import ModelRef
 
 EMBEDDER: Final = weights.BGE_SMALL_EN_V15
 """What they compare by where neither their parameter nor the run names an embedder."""

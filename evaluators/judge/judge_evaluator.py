@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowScore
+from leadline.evaluators.core import Evaluator, JudgeKey, Params
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowScore
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from, readable
 from leadline.evaluators.judge_client.calls import Call, Reply
 from leadline.evaluators.judge_client.event_loop import run
@@ -38,7 +37,7 @@ from leadline.evaluators.settings.judge_config import JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
     from leadline.evaluators.judge_client.client import JudgeClient
 
 log = logging.getLogger("leadline.judge")

@@ -23,12 +23,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from leadline.evaluators.core.registry import FAMILIES
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Json, Row, RowField
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import refusals_of
+from leadline.evaluators.core import FAMILIES
+from leadline.evaluators.data import DataKind, Json, Row, RowField
+from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of
 from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
 from leadline.evaluators.judge.prompting import TemplatePrompt
 

@@ -14,14 +14,13 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core import Metric
+from leadline.evaluators.data import Evidence, Json, NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.dawid_skene import Rates, log_odds, probability
 from leadline.evaluators.settings.judge_config import JuryConfig, MetricWeights
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.base import Evaluator
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext, Evaluator
 
 
 Settle: TypeAlias = Callable[[RowScore, Sequence[RowScore]], RowScore]

@@ -8,10 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import unparseable, verdict
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.data.row import Evidence, Json, Row, RowScore, Severity
+from leadline.evaluators.core import EvalContext, JudgeKey, unparseable, verdict
+from leadline.evaluators.data import Evidence, Json, Row, RowScore, Severity
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge_client.failures import JudgeError, JudgeUnparseable
 

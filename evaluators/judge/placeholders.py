@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from leadline.evaluators.data.row import Row, RowField
+from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 
 PLACEHOLDERS: Final[Mapping[str, RowField]] = MappingProxyType(

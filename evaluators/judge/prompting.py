@@ -23,7 +23,7 @@ from jinja2 import StrictUndefined, Template, TemplateError, Undefined, pass_con
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from leadline.evaluators.data.row import Row, RowField
+from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leadline.evaluators.core.embedding_evaluator import SPANS, quote
-from leadline.evaluators.data.row import Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.data import Evidence, Json, Row, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge.verdicts import Verdict, Verdicts, one_each
 

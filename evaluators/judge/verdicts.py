@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from leadline.evaluators.data.row import ContextChunk, Evidence, Json, RowScore, Source, Span
+from leadline.evaluators.data import ContextChunk, Evidence, Json, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge_client.failures import JudgeUnparseable
 

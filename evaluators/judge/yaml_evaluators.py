@@ -24,14 +24,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
-from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric, boolean_metrics
-from leadline.evaluators.core.registry import BUILT_IN, find, register
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.core import BUILT_IN, EvalContext, Evaluator, Metric, Spec, boolean_metrics, find, register
+from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.judge_file import (
     BuiltInFile,

@@ -22,9 +22,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.settings_file import FILE, named_tables, project_scope
+from leadline.evaluators.ground import FILE, ErrorCode, UsageError, named_tables, project_scope
 from leadline.evaluators.judge_client.failures import BudgetSpent
 
 _TEAM_VARIABLE: Final = "LEADLINE_TEAM"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import Json
 from leadline.evaluators.judge_client.budget import Charge
 
 

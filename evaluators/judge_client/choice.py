@@ -22,10 +22,15 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import first_refusal
-from leadline.evaluators.ground.settings_file import FILE, ProjectScope, project_scope, settings_document
+from leadline.evaluators.ground import (
+    FILE,
+    ErrorCode,
+    ProjectScope,
+    UsageError,
+    first_refusal,
+    project_scope,
+    settings_document,
+)
 from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig, JuryConfig
 
 JURY: Final = "jury"

@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.secret_values import LONG, MASK, masked, variable_in
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import LONG, MASK, count, masked, variable_in
 from leadline.evaluators.judge_client.breaker import Breaker
 from leadline.evaluators.judge_client.budget import Budget, Charge, Limits
 from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply

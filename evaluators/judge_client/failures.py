@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from leadline.evaluators.data.row import Reason
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.data import Reason
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 
 
 class JudgeError(LeadlineError):

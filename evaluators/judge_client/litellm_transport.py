@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.ground import UsageError, without_secrets
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.event_loop import Deadline
 from leadline.evaluators.judge_client.litellm_library import Exchange, cost, current, litellm

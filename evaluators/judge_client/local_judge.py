@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import LeadlineError, ModelRef
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.transport import AttemptError, Refused, Transient
 from leadline.evaluators.models.checkpoints import model_from, token_limit, tokenizer_from

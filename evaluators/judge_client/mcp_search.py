@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import remember_variable
+from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
 from leadline.evaluators.judge_client.search_limits import SearchLimits
 from leadline.evaluators.settings.judge_config import address_without_secrets
 

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.ground import UsageError, without_secrets
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.http_client import Response, exchange
 from leadline.evaluators.judge_client.litellm_library import cost

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.litellm_library import listed, litellm, providers
 from leadline.evaluators.judge_client.transport import Transport
 from leadline.evaluators.settings.judge_config import JudgeConfig

@@ -21,9 +21,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import LONG, looks_secret, masked, without_secrets
+from leadline.evaluators.ground import LONG, ErrorCode, UsageError, looks_secret, masked, without_secrets
 from leadline.evaluators.judge_client import mcp_search
 from leadline.evaluators.judge_client.calls import Call, Ledger, Reply
 from leadline.evaluators.judge_client.failures import JudgeUnavailable

@@ -6,8 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.settings.judge_config import MEBIBYTE
 
 TIMEOUT_VARIABLE: Final = "LEADLINE_SEARCH_TIMEOUT_S"

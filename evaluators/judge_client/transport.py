@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from leadline.evaluators.ground.secret_values import LONGEST
-from leadline.evaluators.ground.text import visible
+from leadline.evaluators.ground import LONGEST, visible
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from leadline.evaluators.ground.text import count, listing
+from leadline.evaluators.ground import count, listing
 from leadline.evaluators.judge_client.failures import JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_word
 

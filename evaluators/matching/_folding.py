@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.params import Params
+from leadline.evaluators.core import Params
 from leadline.evaluators.text.dates import with_iso_dates
 
 _ASCII: Final = str.maketrans("", "", string.punctuation)

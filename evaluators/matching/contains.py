@@ -9,13 +9,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.ground.text import listing, quoted
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.content_words import UNSPACED
 from leadline.evaluators.text.dates import with_iso_dates
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore
-from leadline.evaluators.ground.text import quoted
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import NO_EVIDENCE, DataKind, Evidence, Row, RowField, RowScore
+from leadline.evaluators.ground import quoted
 from leadline.evaluators.matching._folding import FoldingParams
 
 

@@ -6,12 +6,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import count
 from leadline.evaluators.matching._folding import FoldingParams
 
 MOST_PAIRS: Final = 10**10

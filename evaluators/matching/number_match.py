@@ -9,14 +9,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.ground.text import listing, quoted
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.quantities import Decimal, Quantity, is_denied, quantities, without_marks
 
 MOST_GIVEN: Final = 10_000

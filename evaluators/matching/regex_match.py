@@ -6,13 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.ground.text import quoted
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground import quoted
 from leadline.evaluators.text.conditions.patterns import PatternError, compiled
 
 KEY = "regex"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.evaluators.ground.refs import ModelKind, ModelRef
+from leadline.evaluators.ground import ModelKind, ModelRef
 
 REVISIONS: Final = {
     "d4data/bias-detection-model": "2d9f194465dd61415c9f45c507cbf231ffac48d4",

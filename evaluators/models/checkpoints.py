@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.runtime import dtype_for, libraries_missing
 from leadline.evaluators.text.sentences import without_surrogates
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.ground import ModelRef
     from leadline.evaluators.settings.settings import Settings
 
 UNLIMITED: Final = 1_000_000

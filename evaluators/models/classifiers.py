@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models.checkpoints import (
     WindowReader,
     budget_for,

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef, ModelUnavailable
 from leadline.evaluators.models.checkpoints import budget_for, by_length, encode_pairs, load_of, padded_pairs
 from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
 from leadline.evaluators.models.runtime import (

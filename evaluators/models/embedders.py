@@ -28,9 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef
 from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
 from leadline.evaluators.models.runtime import (
     batch_size_for,

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 from leadline.evaluators.models.weight_files import OTHER_FORMATS
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")

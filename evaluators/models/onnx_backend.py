@@ -12,11 +12,10 @@ import io
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 
 if TYPE_CHECKING:
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.ground import ModelRef
     from leadline.evaluators.settings.settings import Settings
 
 INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")

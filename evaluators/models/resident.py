@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cachetools import LRUCache
 
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.runtime import device_for, model_settings, release_memory
 from leadline.evaluators.models.weights import content_of, locate

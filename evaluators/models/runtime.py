@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory, UsageError
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable, OutOfMemory, UsageError
 from leadline.evaluators.models.weights import precision
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.ground import ModelRef
     from leadline.evaluators.settings.settings import Settings
 
 T = TypeVar("T")

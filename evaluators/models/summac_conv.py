@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.checkpoints import windows
 from leadline.evaluators.models.runtime import model_settings

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 
 if TYPE_CHECKING:
     import torch

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable
 from leadline.evaluators.models.checkpoints import (
     Encoded,
     WindowReader,

@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, UsageError
-from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.refs import OFFLINE, ModelKind, ModelRef
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import (
+    OFFLINE,
+    ErrorCode,
+    LeadlineError,
+    ModelKind,
+    ModelRef,
+    ModelUnavailable,
+    UsageError,
+    from_home,
+)
 from leadline.evaluators.models import catalogue, hub, weight_files
 from leadline.evaluators.settings.settings import Settings
 

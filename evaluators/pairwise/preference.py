@@ -10,22 +10,23 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.pair_outcomes import (
+from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.data import (
     TIE,
+    Evidence,
+    NotApplicable,
     Order,
     PairOutcome,
     Preferred,
+    RivalAnswer,
+    Row,
+    RowField,
+    RowScore,
     from_payload,
     of_majority,
     outcome,
     to_payload,
 )
-from leadline.evaluators.data.row import Evidence, NotApplicable, RivalAnswer, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, PairsToAsk, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
-from leadline.evaluators.core.base import RowEvaluator
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.core import INF, Metric, RowEvaluator
+from leadline.evaluators.data import Json
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -6,12 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.details import Details
-from leadline.evaluators.data.row import Reason, Row, RowField, RowScore
+from leadline.evaluators.core import INF, EvalContext, Metric, Spec, register
+from leadline.evaluators.data import Details, Reason, Row, RowField, RowScore
 from leadline.evaluators.performance._percentiles import PercentileEvaluator, Sorted, percentile_metrics
 
 if TYPE_CHECKING:

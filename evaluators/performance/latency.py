@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Reason, Row, RowField, RowScore
+from leadline.evaluators.core import INF, EvalContext, Metric, Spec, register
+from leadline.evaluators.data import Reason, Row, RowField, RowScore
 from leadline.evaluators.performance._percentiles import PercentileEvaluator, percentile_metrics
 
 

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Json, NotApplicable, Row, RowField, RowScore
+from leadline.evaluators.core import INF, Metric, Params, Spec, register
+from leadline.evaluators.data import NO_EVIDENCE, Evidence, Json, NotApplicable, Row, RowField, RowScore
 from leadline.evaluators.performance._percentiles import PercentileEvaluator, percentile_metrics
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.core import EvalContext
+    from leadline.evaluators.ground import ModelRef
 
 
 class TokensParams(Params):

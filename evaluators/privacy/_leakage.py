@@ -14,11 +14,8 @@ from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from pydantic import Field, field_validator
 
-from leadline.evaluators.core.base import RowEvaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import verdict
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.data.row import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.core import EvalContext, Params, RowEvaluator, verdict
+from leadline.evaluators.data import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
 from leadline.evaluators.privacy.rules.matching import RuleMatch, WhyAside, examine, example, fold, leaks
 from leadline.evaluators.privacy.rules.tables import PatternRule, choose, rules_of
 

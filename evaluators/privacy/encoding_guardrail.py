@@ -10,13 +10,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import boolean_metrics, unparseable, verdict
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
+from leadline.evaluators.core import EvalContext, Params, Spec, boolean_metrics, register, unparseable, verdict
+from leadline.evaluators.data import DataKind, Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
 from leadline.evaluators.privacy._leakage import (
     LeakageEvaluator,
     LeakageParams,

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 from pydantic import Field, field_validator
 
-from leadline.evaluators.core.base import Lane, Spec
-from leadline.evaluators.core.metric import boolean_metrics
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core import Lane, Params, Spec, boolean_metrics, register
+from leadline.evaluators.data import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import token_classifiers, weights
 from leadline.evaluators.models.token_classifiers import Entity
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, LeakFinding
 from leadline.evaluators.privacy.rules.matching import RuleMatch, examine, leaks
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.core import EvalContext
+    from leadline.evaluators.ground import ModelRef
 
 KINDS: Final = {
     "person": "name of a person",

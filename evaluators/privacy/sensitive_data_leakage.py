@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.metric import boolean_metrics
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import RowField
+from leadline.evaluators.core import Params, Spec, boolean_metrics, register
+from leadline.evaluators.data import RowField
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core import JudgeKey, Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 
 class ContextRelevancySoftParams(EmbeddingParams, JudgeKey):

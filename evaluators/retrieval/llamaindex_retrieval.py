@@ -8,12 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import ContextChunk, Evidence, Row, RowField, RowScore, clip
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import ContextChunk, Evidence, Row, RowField, RowScore, clip
 
 
 class RetrievalParams(Params):

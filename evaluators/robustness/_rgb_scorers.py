@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
-from leadline.evaluators.data.row import Json, Row
+from leadline.evaluators.data import Json, Row
 
 REFUSALS: Final = (
     "i can not answer the question because of the insufficient information in documents",

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core import Metric, RowEvaluator, Spec, register
 from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, clip
+from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore, clip
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.core import EvalContext
+    from leadline.evaluators.ground import ModelRef
 
 
 class StabilityParams(EmbeddingParams):

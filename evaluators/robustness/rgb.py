@@ -7,13 +7,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.robustness._rgb_scorers import (
     CLOSED_BOOK,
     COUNTERFACTUAL,

@@ -16,10 +16,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import remember_variable
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
 
 MEBIBYTE: Final = 1024 * 1024
 KEY_VARIABLE: Final = "LEADLINE_JUDGE_API_KEY"

@@ -8,13 +8,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.text import listing, quoted
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.markdown import MarkdownParts, markdown_parts
 
 KEY: Final = "format"

@@ -12,21 +12,16 @@ import numpy as np
 import orjson
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.text import count, listing, quoted
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import count, listing, quoted
 from leadline.evaluators.structured._field_rules import FieldRule
 from leadline.evaluators.structured._json_answers import Where, is_deep, parse_answer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.data.details import Details, LabelValues
+    from leadline.evaluators.data import Details, LabelValues
 
 Verdict: TypeAlias = Literal["right", "wrong", "missing", "extra"]
 

@@ -21,21 +21,16 @@ import numpy as np
 import orjson
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.packages import need_packages
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import count, need_packages
 from leadline.evaluators.structured._json_answers import Where, identity_of, parse_answer
 from leadline.evaluators.text.conditions.patterns import PatternError, search
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.data.details import Details, LabelValues
+    from leadline.evaluators.data import Details, LabelValues
 
 
 _MOST_ERRORS: Final = 1000

@@ -6,12 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.style._detector import (
     CERTAIN,
     LEAST_BYTES,

@@ -6,13 +6,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import INF, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore
+from leadline.evaluators.ground import count
 from leadline.evaluators.style._words import words
 
 _LENGTHS: Final = (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore
+from leadline.evaluators.core import INF, EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore
 from leadline.evaluators.style._detector import ENGLISH, detect, prose
 from leadline.evaluators.style._words import syllables, words
 

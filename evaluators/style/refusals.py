@@ -10,12 +10,8 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span
 
 HEAD: Final = 400
 """Characters from the beginning of an answer in which a refusal has to stand."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.data.row import clip
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.data import clip
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 
 if TYPE_CHECKING:
     import numpy.typing as npt

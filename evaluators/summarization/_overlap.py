@@ -6,9 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from leadline.evaluators.core.base import RowEvaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row, RowScore
+from leadline.evaluators.core import EvalContext, RowEvaluator
+from leadline.evaluators.data import Row, RowScore
 
 T = TypeVar("T")
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from leadline.evaluators.core.embedding_evaluator import lowest, quote
-from leadline.evaluators.data.row import Flag, Json, Reason, Severity, Source, Span, Unscored, clip
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.data import Flag, Json, Reason, Severity, Source, Span, Unscored, clip
+from leadline.evaluators.ground import LeadlineError, ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import nli, summac_conv
 from leadline.evaluators.models.summac_conv import SummaCConv
 from leadline.evaluators.text.sentences import Sentence

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import RowField, RowScore, clip
+from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.data import DataKind, RowField, RowScore, clip
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
 from leadline.evaluators.text.ngrams import NGrams, bleu
 from leadline.evaluators.text.tokens import nltk_words

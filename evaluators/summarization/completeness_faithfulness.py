@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Evaluator, Spec
+from leadline.evaluators.core import Evaluator, Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.requirements import with_pull_command
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
-from leadline.evaluators.ground.refs import ModelKind, ModelRef
+from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import LeadlineError, ModelKind, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
@@ -36,7 +32,7 @@ from leadline.evaluators.summarization._summac import (
 )
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.core import EvalContext
 
 log = logging.getLogger("leadline.evaluators")
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Row, RowField
+from leadline.evaluators.core import Spec, register
+from leadline.evaluators.data import DataKind, Row, RowField
 from leadline.evaluators.generation._gptscore import Aspect, GptScore, metrics_of
 from leadline.evaluators.models.language_models.likelihood import Passage
 

@@ -8,13 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import Reason, RowField, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, Metric, Params, Spec, register
+from leadline.evaluators.data import DataKind, Reason, RowField, RowScore, Unscored
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
 from leadline.evaluators.text.alignment import lcs_length, union_lcs
 from leadline.evaluators.text.ngrams import NGrams, matches

@@ -10,13 +10,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import RowField, RowScore, clip
+from leadline.evaluators.core import EvalContext, Metric, Params, Spec, register
+from leadline.evaluators.data import DataKind, RowField, RowScore, clip
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
 from leadline.evaluators.summarization.rouge import RougeText, best_or_unscored, rouge_l, rouge_lsum, rouge_n
 from leadline.evaluators.text.ngrams import NGrams, bleu

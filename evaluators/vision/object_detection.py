@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import REPORT_ONLY, Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.annotations import LabelMap
-from leadline.evaluators.data.details import Details
-from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.core import REPORT_ONLY, EvalContext, Evaluator, Metric, Params, Spec, register
+from leadline.evaluators.data import (
+    Details,
+    Evidence,
+    Json,
+    LabelMap,
+    NotApplicable,
+    Reason,
+    Row,
+    RowField,
+    RowScore,
+    clip,
+)
 from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
 from leadline.evaluators.vision.engine.image_batch import COCO_MOST, MatchedBatch, Rules, match_images
 from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under, values_by_image

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.data.annotations import LabelMap
-from leadline.evaluators.data.details import Details
-from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Details, Evidence, Json, LabelMap, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.vision.engine.regions import Overlap, overlaps
 from leadline.evaluators.vision.engine.segmentation import Segmented, gather, pack, pooled
 from leadline.evaluators.vision.engine.segmentation_details import details

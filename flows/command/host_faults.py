@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 
 _REASONS: Final = {
     errno.ENOSPC: "the disk is full",

@@ -12,11 +12,7 @@ import click
 from click.core import ParameterSource
 from pydantic import BaseModel, ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import field_of, why
-from leadline.evaluators.ground.secret_values import looks_secret
-from leadline.evaluators.ground.settings_file import FILE
+from leadline.evaluators.ground import FILE, ErrorCode, UsageError, field_of, looks_secret, why
 from leadline.flows.command.grouped_help import GroupedOption
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
 
@@ -236,7 +232,7 @@ def parse_params(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _split(path: str) -> tuple[str, str, str]:
-    from leadline.evaluators.core.registry import all_evaluators, get
+    from leadline.evaluators.core import all_evaluators, get
 
     named = re.match(r"[^#]+#[\w-]+(?=\.)", path)  # ID#NAME, an evaluator under a name of its own
     known = [id_ for id_ in ([named[0]] if named else all_evaluators()) if path.startswith(f"{id_}.")]

@@ -10,8 +10,7 @@ from typing import Final
 
 import click
 
-from leadline.evaluators.ground.jsonio import plain
-from leadline.evaluators.ground.text import one_line
+from leadline.evaluators.ground import one_line, plain
 from leadline.flows.command.session import on_terminal
 
 _WIDE: Final = 100_000

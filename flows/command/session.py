@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.ground import masked
 from leadline.flows.command.grouped_help import GroupedOption
 from leadline.flows.prefect.resolve import ServerUse
 from leadline.flows.shared.option_group import OptionGroup

@@ -41,9 +41,7 @@ from prefect.utilities.templating import apply_values
 from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type as template_of
 from pydantic import TypeAdapter, ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, first_refusal
 from leadline.flows.deploy.file import Deployment, DeploymentFile, Queue, Schedule, WorkPool, read_deployment_file
 
 Change: TypeAlias = Literal["created", "updated", "unchanged", "kept"]

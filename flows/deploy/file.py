@@ -13,9 +13,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground import ErrorCode, UsageError, first_refusal
 
 
 class Queue(BaseModel):

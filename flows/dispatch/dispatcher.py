@@ -6,10 +6,8 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Final, Protocol, cast
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.packages import loaded
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, loaded
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 

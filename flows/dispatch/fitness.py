@@ -5,11 +5,9 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.core import EvalContext, Lane
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import ErrorCode, LeadlineError, StoreError, UsageError
 from leadline.evaluators.models.runtime import require_device
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest

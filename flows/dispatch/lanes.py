@@ -9,7 +9,7 @@ from threading import Semaphore
 from types import TracebackType
 from typing import Final, Self
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core import Lane
 from leadline.flows.dispatch.dispatcher import Elsewhere, NoWorkers, dispatcher
 from leadline.flows.shared.settings import Dispatch, is_dask
 from leadline.tasks.plan.chunks import Chunk

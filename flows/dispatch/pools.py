@@ -12,8 +12,8 @@ from prefect.client.schemas.objects import WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.settings_file import in_project
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import in_project
 from leadline.flows.dispatch.dispatcher import NoWorkers
 from leadline.flows.shared.settings import Dispatch
 

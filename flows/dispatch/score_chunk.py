@@ -20,9 +20,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.secret_values import masked
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, count, masked
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
 from leadline.flows.prefect.server_outage import outlast_outages

@@ -29,9 +29,8 @@ from prefect.events.filters import EventFilter, EventNameFilter, EventOccurredFi
 from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.pools import deployment_name, look_at
 from leadline.flows.dispatch.score_chunk import (

@@ -17,17 +17,14 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
-from leadline.evaluators.ground.jsonio import rounded
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count, rounded
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.prefect.prefect_steps import history_may_fail
 from leadline.flows.prefect.report_links import run_link
 from leadline.flows.prefect.server_outage import not_waiting
 from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import Gate
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records, sql
 from leadline.tasks.judges.drift.run_judges import JUDGES
 from leadline.tasks.runs.answers import SYMBOLS
 from leadline.tasks.runs.run_sentences import cost_line, gate_reason, scores_line, work_line

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.ground.text import count, nouns
+from leadline.evaluators.ground import count, nouns
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, prepare
 from leadline.flows.evaluate.run import record_time, run_evaluation

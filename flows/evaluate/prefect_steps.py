@@ -11,7 +11,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.utilities.annotations import quote
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core import Lane
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.dispatch.pools import served
 from leadline.flows.evaluate.artifacts import Progress, publish_artifacts

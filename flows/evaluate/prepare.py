@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.core.requirements import pull_command
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import from_home
 from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.weights import absolute
 from leadline.evaluators.settings.settings import Settings
@@ -18,7 +17,7 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.files import reading
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
 from leadline.tasks.analyse.slice_columns import require_columns
-from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.label_files import unknown_names

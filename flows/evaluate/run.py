@@ -13,10 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.packages import extensions
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, extensions
 from leadline.evaluators.models.runtime import require_device
 from leadline.evaluators.settings.settings import Settings
 from leadline.flows.dispatch.dispatcher import dispatcher
@@ -29,7 +27,7 @@ from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import Dispatch, FailOn, is_dask
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import kept_open
+from leadline.tasks.db import kept_open
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import Timeline, current

@@ -11,9 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from typing import TypeAlias
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.job import JobSteps

@@ -20,9 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.secret_values import without_secret_variables
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, without_secret_variables
 from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION, prefect_home
 from leadline.flows.shared.log_files import log_folder, tail
 from leadline.tasks.ground.files import locked

@@ -17,11 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.refs import OFFLINE
-from leadline.evaluators.ground.settings_file import FILE, settings_table
+from leadline.evaluators.ground import FILE, OFFLINE, ErrorCode, UsageError, from_home, settings_table
 from leadline.evaluators.judge_client.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.models.weights import PINNED
 from leadline.evaluators.settings.judge_config import JudgeConfig

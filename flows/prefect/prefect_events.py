@@ -30,8 +30,7 @@ from prefect.events.schemas.automations import EventTrigger
 from prefect.events.schemas.events import Event, ReceivedEvent
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 
 EXECUTED: Final = "prefect.automation.action.executed"
 FAILED: Final = "prefect.automation.action.failed"

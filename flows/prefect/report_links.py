@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import from_home
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Run, Store
 
 UI_VARIABLE: Final = "LEADLINE_UI_URL"

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.settings_file import FILE, settings_table
+from leadline.evaluators.ground import FILE, ErrorCode, LeadlineError, UsageError, settings_table
 from leadline.flows.prefect.background import answers, is_loopback, running
 from leadline.flows.prefect.prefect_settings import NO_TELEMETRY, configured_api
 from leadline.tasks.ground.outages import server_wait_s

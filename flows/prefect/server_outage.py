@@ -25,8 +25,7 @@ from prefect.client import base
 from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.outages import next_pause_s, server_wait_s
 
 log = logging.getLogger("leadline.server")

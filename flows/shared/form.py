@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from leadline.evaluators.ground.secret_values import variable_in
+from leadline.evaluators.ground import variable_in
 from leadline.flows.shared.option_group import OptionGroup
 
 

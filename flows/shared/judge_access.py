@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import from_home
 from leadline.evaluators.judge_client.budget import Limits, team_budget
 from leadline.evaluators.judge_client.choice import find_canaries, find_evaluator_files, find_judges
 from leadline.evaluators.models.weights import absolute

@@ -19,10 +19,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.settings_file import FILE, ProjectScope, named_tables, project_scope
+from leadline.evaluators.ground import FILE, ErrorCode, ProjectScope, UsageError, from_home, named_tables, project_scope
 
 PROJECT_VARIABLE: Final = "LEADLINE_PROJECT_NAME"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")

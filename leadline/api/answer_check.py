@@ -11,12 +11,9 @@ from typing import Any, Final
 from leadline.api.failure_text import AnswerTexts, Failure, failure_text
 from leadline.api.metric_choice import Metrics
 from leadline.api.single_answer import answer_metrics, metrics_of_rows
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import ContextChunk, Row, RowField, Unscored
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.core import Evaluator, Metric
+from leadline.evaluators.data import ContextChunk, Row, RowField, Unscored
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, listing
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.score.rows import missing_inputs
 from leadline.tasks.store.segments import StoredScore, read_evidence

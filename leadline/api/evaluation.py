@@ -20,9 +20,8 @@ from leadline.api.result import Result
 from leadline.api.settings import AcceptedSettings, checked
 from leadline.api.shown_progress import shown
 from leadline.api.target_answers import AskedTarget, TargetFunction, Targets, asked, collect_answers
-from leadline.evaluators.core.registry import lent
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, LeadlineError, UsageError
+from leadline.evaluators.core import lent
+from leadline.evaluators.ground import DatasetError, ErrorCode, LeadlineError, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.prefect.resolve import ensure_api

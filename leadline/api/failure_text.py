@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.evaluators.ground.text import count, number, one_line, visible
+from leadline.evaluators.ground import count, number, one_line, visible
 
 MOST_SPANS: Final = 5
 MOST_CHUNKS: Final = 3

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.api.first_screen import label_of
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

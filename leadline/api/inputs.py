@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, Fault, UsageError
+from leadline.evaluators.ground import DatasetError, ErrorCode, Fault, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa

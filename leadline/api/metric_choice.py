@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.registry import find
+from leadline.evaluators.core import Evaluator, find
 from leadline.evaluators.core.user_evaluators import FunctionMetric, RowFunction
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.ground.code_digest import code_digest, is_installed
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
 
 
 @dataclass(frozen=True)

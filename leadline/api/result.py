@@ -12,8 +12,7 @@ from leadline.api.comparison import Evaluated, compare
 from leadline.api.first_screen import first_screen
 from leadline.api.forest_plot import forest_plot
 from leadline.api.shown_case import ShownCase, shown_case
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import one_line
+from leadline.evaluators.ground import UsageError, one_line
 from leadline.flows.collect import CollectResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate

@@ -7,9 +7,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import refusals_of
+from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of
 from leadline.flows.shared.settings import Judges, Models
 
 C = TypeVar("C", bound=BaseModel)

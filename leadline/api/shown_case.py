@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.api.first_screen import HERE, label_of
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import visible
+from leadline.evaluators.ground import ErrorCode, UsageError, visible
 from leadline.tasks.ground.numbers import figure
 from leadline.tasks.ground.templating import render
 from leadline.tasks.runs.show import case

@@ -13,13 +13,9 @@ from typing import Any
 from leadline.api.evaluation import requested_values
 from leadline.api.metric_choice import Metrics, chosen_metrics
 from leadline.api.settings import checked
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import lent
-from leadline.evaluators.data.row import Row
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, Evaluator, Metric, lent
+from leadline.evaluators.data import Row
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen

@@ -12,10 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
+from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of
 from leadline.evaluators.ground.code_digest import code_digest
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import refusals_of
 from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.judge_access import limits_for

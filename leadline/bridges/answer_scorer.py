@@ -9,11 +9,9 @@ from typing import Any, Final, Literal
 
 from leadline.api.metric_choice import Metrics
 from leadline.api.single_answer import AnswerMetrics, answer_metrics, metrics_of_rows
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, Unscored
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import Evaluator, Metric
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, Unscored
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.score.rows import missing_inputs
 from leadline.tasks.store.segments import read_evidence
 

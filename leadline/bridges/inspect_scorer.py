@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.api.metric_choice import Metrics
 from leadline.bridges.answer_scorer import AnswerScorer, answer_scorer, context_chunks
-from leadline.evaluators.data.row import Row
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import Row
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.api.metric_choice import Metrics
 from leadline.bridges.answer_scorer import AnswerScorer, answer_scorer, context_chunks
-from leadline.evaluators.data.row import ContextChunk, Row
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import ContextChunk, Row
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.load.field_names import names_of, normalized
 
 if TYPE_CHECKING:

@@ -18,9 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.packages import extensions, is_own, own_source
+from leadline.evaluators.ground import ErrorCode, UsageError, extensions, is_own, own_source
 from leadline.flows.command.grouped_help import ShortHelp
 from leadline.flows.command.session import session_options
 

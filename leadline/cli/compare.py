@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.flows.command.grouped_help import GroupedCommand
 from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import clean, number, print_json, print_table

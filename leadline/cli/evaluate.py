@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.ground.settings_file import settings_table
-from leadline.evaluators.ground.text import count, nouns
+from leadline.evaluators.ground import count, nouns, settings_table
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.command.output import clean, number, print_json, print_table

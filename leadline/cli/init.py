@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.ground.settings_file import FILE
-from leadline.evaluators.ground.text import count, listing, nouns
+from leadline.evaluators.ground import FILE, count, listing, nouns
 from leadline.flows.command.options import fill_in, form_options, split_ids
 from leadline.flows.command.output import clean
 from leadline.flows.command.session import Session, say, session_options
@@ -64,8 +63,7 @@ def init(session: Session, /, file: str | None, force: bool, **options: Any) -> 
 
 
 def _refuse_other_file(force: bool) -> None:
-    from leadline.evaluators.ground.error_codes import ErrorCode
-    from leadline.evaluators.ground.errors import UsageError
+    from leadline.evaluators.ground import ErrorCode, UsageError
 
     if FILE.exists() and not force:
         raise UsageError(

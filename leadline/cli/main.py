@@ -19,8 +19,7 @@ from typing import Final, NoReturn
 import click
 
 from leadline.cli.command_tree import CommandTree
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
 from leadline.flows.command.running import store_of
 from leadline.flows.command.session import Session, say, session_options

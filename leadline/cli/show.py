@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, session_options
 
@@ -113,7 +113,7 @@ def _print_labels(
     corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
-    from leadline.tasks.db.columns import line_of
+    from leadline.tasks.db import line_of
     from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
 
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
@@ -130,8 +130,7 @@ def _print_labels(
 
 def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
     """Print what is known of flips under perturbation where a judge may make them itself."""
-    from leadline.tasks.db.columns import line_of
-    from leadline.tasks.db.run_tables import FlipCause
+    from leadline.tasks.db import FlipCause, line_of
     from leadline.tasks.publish.flip_words import flip_sentences
     from leadline.tasks.publish.views import FlipRateLine
 

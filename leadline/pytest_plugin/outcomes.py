@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from leadline.api.failure_text import AnswerTexts, Failure, evidence_lines, failure_text
-from leadline.evaluators.ground.text import nouns, one_line, visible
+from leadline.evaluators.ground import nouns, one_line, visible
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.prefect.report_links import run_link
 from leadline.pytest_plugin.suite import AnswerUnderTest, SuiteCheck
 from leadline.tasks.analyse.changes import ModelChange
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.publish.facts import collect
 from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines

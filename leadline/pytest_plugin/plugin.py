@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     settings = _merged(metafunc.definition.iter_markers(MARK))
     if "dataset" not in settings:
         return
-    from leadline.evaluators.ground.errors import LeadlineError
+    from leadline.evaluators.ground import LeadlineError
 
     try:
         suite = _session_of(metafunc.config).suite(settings, metafunc.definition.path.parent)

@@ -23,11 +23,16 @@ from filelock import FileLock
 from pydantic import Field, ValidationError
 
 from leadline.api.evaluation import evaluate
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.refusal import first_refusal
-from leadline.evaluators.ground.settings_file import FILE, settings_table
-from leadline.evaluators.ground.text import count, one_line
+from leadline.evaluators.ground import (
+    FILE,
+    ErrorCode,
+    LeadlineError,
+    UsageError,
+    count,
+    first_refusal,
+    one_line,
+    settings_table,
+)
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.prefect.report_links import run_link
 from leadline.flows.shared.form import FormModel

@@ -14,12 +14,10 @@ from typing import Any, Final, Literal
 from leadline.api.evaluation import Request, requested
 from leadline.api.failure_text import AnswerTexts
 from leadline.api.metric_choice import chosen_metrics
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import Evaluator, get
+from leadline.evaluators.ground import one_line
 from leadline.evaluators.ground.code_digest import code_digest
-from leadline.evaluators.ground.text import one_line
-from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import attach_dataset, connect, sql
 from leadline.tasks.ground.files import digest
 from leadline.tasks.policy import policy_text
 from leadline.tasks.policy.policy import Policy, Role

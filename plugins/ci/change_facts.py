@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.ground.text import count, listing
+from leadline.evaluators.ground import count, listing
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import FailOn
 from leadline.plugins.ci.config import CheckConfig
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, RowChange
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import open_run, sql
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.publish.spending import Spending, spending
 from leadline.tasks.publish.views import Facts

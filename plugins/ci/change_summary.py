@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.ground.secret_values import masked
-from leadline.evaluators.ground.text import count, nouns, visible
+from leadline.evaluators.ground import count, masked, nouns, visible
 from leadline.plugins.ci.change_facts import CheckOutcome, Verdict
 from leadline.tasks.ground.numbers import duration, figure, movement
 from leadline.tasks.ground.templating import markdown, render

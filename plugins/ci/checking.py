@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import LeadlineError, count
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.prefect.report_links import run_link
 from leadline.plugins.ci.change_facts import CheckOutcome, decide, exit_code, read_change

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.flows.command.options import form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import run_job

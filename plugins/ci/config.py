@@ -9,10 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import first_refusal
-from leadline.evaluators.ground.settings_file import FILE, settings_table
+from leadline.evaluators.ground import FILE, ErrorCode, UsageError, first_refusal, settings_table
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.form import FormModel, Option, merged
 from leadline.flows.shared.settings import FailOn, FailOnSeverity, NoCredentials

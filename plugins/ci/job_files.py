@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.jsonio import plain
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home, plain
 from leadline.plugins.ci.change_facts import CheckOutcome
 from leadline.plugins.ci.change_summary import worst
 from leadline.plugins.ci.checkout import Checkout

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core import Lane
 from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost
 from leadline.flows.shared.settings import Dispatch
 from leadline.plugins.dask.dask_cluster import PLACES, LocalCluster, connect, scheduler_address, workers_by_lane

@@ -24,9 +24,8 @@ from threading import Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.flows.dispatch.dispatcher import NoWorkers
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.score.executor import JUDGED_AT_ONCE, default_processes

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.core import Lane
+from leadline.evaluators.ground import masked
 
 log = logging.getLogger("leadline.dispatch")
 

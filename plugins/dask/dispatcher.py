@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core import Lane
 from leadline.plugins.dask.dask_chunks import DaskChunks
 from leadline.plugins.dask.dask_cluster import dask_workers
 

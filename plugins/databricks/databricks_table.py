@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.databricks.databricks_judges import JudgeColumns, assessment
-from leadline.tasks.db.connection import literal
+from leadline.tasks.db import literal, sql
 from leadline.tasks.db.csv_files import write_csv
-from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.run_results import RunResults
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leadline.evaluators.ground.jsonio import dump, plain
-from leadline.evaluators.ground.text import visible
+from leadline.evaluators.ground import dump, plain, visible
 from leadline.evaluators.judge.prompting import draw_fence
 
 MOST_BYTES: Final = 40_000

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.text import one_line
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, one_line
 from leadline.flows.shared.http_server import same
 from leadline.plugins.mcp.bounded_reply import NOTE, fenced
 from leadline.plugins.mcp.store_tools import StoreTools

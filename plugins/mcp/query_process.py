@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.jsonio import dump
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, dump
 from leadline.plugins.mcp.bounded_reply import bounded, page
 from leadline.tasks.runs.query import limited, memory_limit, too_large, too_long
 from leadline.tasks.store.store import Store

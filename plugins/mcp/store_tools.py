@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.mcp.bounded_reply import LONGEST_TEXT, MOST_TEXT, bounded, page
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.run_index import RunIndex, Wish

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.rgb.testbed import SEED, Testbed, check, documents, find_testbed
 from leadline.tasks.collect.templates import render_text
 from leadline.tasks.ground.files import handed_out

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import Session, say, server_option, session_options
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.db import open_run, records, sql
 from leadline.tasks.statistics.statistics import clopper_pearson
 from leadline.tasks.store.store import Run, Store
 

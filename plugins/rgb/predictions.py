@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
 from leadline.plugins.rgb.testbed import Testbed, find_testbed
 from leadline.tasks.ground.files import handed_out

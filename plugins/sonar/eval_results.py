@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
 from leadline.plugins.sonar import tree_layout
-from leadline.tasks.db.connection import literal
+from leadline.tasks.db import literal, sql
 from leadline.tasks.db.csv_files import write_csv
-from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.descriptions import descriptor
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import EvaluatorView, Facts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
 from leadline.plugins.sonar import tree_layout
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.descriptions import metric_meta
 from leadline.tasks.publish.standings import standings, value_of

@@ -9,15 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.data.details import Details
-from leadline.evaluators.ground import jsonio
-from leadline.evaluators.ground.text import count, visible
+from leadline.evaluators.data import Details
+from leadline.evaluators.ground import count, jsonio, visible
 from leadline.plugins.sonar import tree_layout
 from leadline.plugins.sonar.eval_results import KIND, fits_texts, write_eval_results
 from leadline.plugins.sonar.leaderboards import hardest_cases, kind, write_leaderboards
+from leadline.tasks.db import Insight, Problem, sql
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
-from leadline.tasks.db.run_tables import Insight, Problem
-from leadline.tasks.db.statements import sql
 from leadline.tasks.ground.templating import render
 from leadline.tasks.publish.exports.descriptions import descriptor, finding
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.responses import FileResponse, Response
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.store.store import Store
 
 MOST_FILES: Final = 60

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.flows.shared.http_server import same
 from leadline.plugins.ui.served_files import answer_with, files_of, folder_of
 from leadline.tasks.ground.templating import page_style, render

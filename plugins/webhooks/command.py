@@ -7,9 +7,7 @@ from pathlib import Path
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import remember_variable
+from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
 from leadline.flows.command.session import say, session_options
 
 

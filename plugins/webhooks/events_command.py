@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.flows.command.options import read_settings
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import refusals_of
+from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of
 from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import Sent, send_once
 

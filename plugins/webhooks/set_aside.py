@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.ground import without_secrets
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.ground.user_folder import state_folder
 

@@ -19,9 +19,7 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, first_refusal
 
 TOLERANCE_S: Final = 300.0
 """Greatest age of a signed delivery; an older one may be a replay."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Final, TypeAlias
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import Sent
 from leadline.plugins.webhooks.model_events import read_payload

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.plugins.ops.telemetry.exporter import metrics_route, text_of
 from leadline.plugins.ops.telemetry.families import DELIVERIES, OF_THE_WEBHOOK, QUEUED, Figures
 from leadline.plugins.webhooks.model_events import read_payload, send_model_version

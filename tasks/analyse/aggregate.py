@@ -13,11 +13,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.data.row import Reason
+from leadline.evaluators.data import Reason
 from leadline.tasks.analyse.clusters import show_cluster_rows
 from leadline.tasks.analyse.dataset_metrics import DatasetValue, dataset_values
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.db import records, replace_lines, show_targets, sql
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.statistics.statistics import (
     Clusters,

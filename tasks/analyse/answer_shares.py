@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy
 from leadline.tasks.statistics.correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID

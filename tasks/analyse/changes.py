@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.text import count, listing, nouns
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.evaluators.ground import count, listing, nouns
+from leadline.tasks.db import records, sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import orjson
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.registry import find, get
-from leadline.evaluators.data.annotations import Annotation
-from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_LABELS, MOST_SHOWN, Details, Example, LabelValues
-from leadline.evaluators.data.pair_outcomes import Order
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import Evaluator, find, get
+from leadline.evaluators.data import (
+    MOST_EXAMPLES,
+    MOST_LABELS,
+    MOST_SHOWN,
+    Annotation,
+    Details,
+    Example,
+    Json,
+    LabelValues,
+    Order,
+)
+from leadline.evaluators.ground import count
 from leadline.tasks.analyse.pair_records import JudgedPair, read_pairs
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import replace_lines
+from leadline.tasks.db import replace_lines, sql
 from leadline.tasks.statistics.bounded_mean import TAIL, Mean
 from leadline.tasks.statistics.bradley_terry import PairComparison, Strength, strengths
 from leadline.tasks.statistics.statistics import Interval, Method

@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.text import count, listing, number, percent
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.evaluators.ground import count, listing, number, percent
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.statistics.correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING

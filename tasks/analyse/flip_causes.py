@@ -20,8 +20,7 @@ import numpy as np
 
 from leadline.tasks.analyse.net_flips import ALL_KINDS, RepeatedPairs, pair_weights, repeated_pairs
 from leadline.tasks.analyse.perturbation_flips import lay_out_pairs
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import segments
 from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_rate, pair_noise

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.tasks.analyse.doubts import doubts
 from leadline.tasks.analyse.verdict import VerdictRequest, answer_questions
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.runs.answers import Answer
 from leadline.tasks.runs.tally import failing_severities

@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.base import Evaluator, Lane
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Reason
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import replace_lines
+from leadline.evaluators.core import Evaluator, Lane, Metric
+from leadline.evaluators.data import Reason
+from leadline.tasks.db import replace_lines, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import Need, reads_ids, segments
 from leadline.tasks.policy.policy import Policy, Rule

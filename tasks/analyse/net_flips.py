@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.statistics.intervals import effective_number
 from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 from leadline.tasks.statistics.statistics import clopper_pearson

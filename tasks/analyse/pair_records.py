@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import orjson
 
-from leadline.evaluators.data.pair_outcomes import LOSS, WIN, Order, PairOutcome, from_payload
+from leadline.evaluators.data import LOSS, WIN, Order, PairOutcome, from_payload
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.statistics.bounded_mean import mean_of_clusters
 
 if TYPE_CHECKING:

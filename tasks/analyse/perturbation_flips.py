@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from leadline.tasks.analyse.net_flips import NetRates, net_rates
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.db import records, replace_lines, show_targets, sql
 from leadline.tasks.statistics.statistics import clopper_pearson
 
 if TYPE_CHECKING:

@@ -17,12 +17,9 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count, listing, one_line
+from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, one_line
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.db import lines_shown, records, sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

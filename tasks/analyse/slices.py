@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, ChosenColumn, fill_slice_rows
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.db import records, replace_lines, show_targets, sql
 from leadline.tasks.statistics.statistics import Sample, mean_interval
 
 if TYPE_CHECKING:

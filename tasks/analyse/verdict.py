@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.text import count, listing, nouns, number, percent
+from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.analyse.doubts import doubts
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy, Question
 from leadline.tasks.runs.answers import Answer
 

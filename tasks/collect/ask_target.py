@@ -16,9 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.ground import ErrorCode, UsageError, without_secrets
 from leadline.evaluators.judge_client.budget import Budget
 from leadline.evaluators.judge_client.calls import Call, Ledger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient, shared_gate

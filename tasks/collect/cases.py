@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.tasks.db.connection import attach_dataset, connect, literal
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import attach_dataset, connect, literal, sql
 
 _BATCH: Final = 256
 MEMORY: Final = "500MB"

@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import orjson
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.evaluators.judge_client.budget import Budget, Limits
 from leadline.evaluators.judge_client.calls import Ledger
 from leadline.evaluators.judge_client.event_loop import cancel_all

@@ -32,11 +32,8 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import field_of, why
-from leadline.evaluators.ground.secret_values import looks_secret, remember_variable
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import ErrorCode, UsageError, field_of, looks_secret, remember_variable, why
 from leadline.evaluators.settings.judge_config import JudgeConfig, address_without_secrets
 from leadline.tasks.collect.replies import ReplyMap
 from leadline.tasks.collect.templates import check_template, variables_of, with_variables, with_version

@@ -15,8 +15,7 @@ from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
 from leadline.tasks.compare.options import Decided, Options
 from leadline.tasks.compare.run_pair import metrics_of, models_of, open_sides, pair_rows, pair_values
 from leadline.tasks.compare.sides import match_models
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown
+from leadline.tasks.db import lines_shown, sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
 from leadline.tasks.statistics.early_stopping import always_valid_interval
 from leadline.tasks.stopping.gate_questions import GateQuestion

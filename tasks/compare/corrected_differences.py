@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.compare.results import Comparison, CorrectedDifference, MetricComparison
 from leadline.tasks.judges.labels.dataset_labels import dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count, listing
+from leadline.evaluators.ground import ErrorCode, UsageError, count, listing
 from leadline.tasks.compare.corrected_differences import with_corrected_differences
 from leadline.tasks.compare.headline import importance, overall
 from leadline.tasks.compare.measure import Draft, measure_models, start_flips

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.ground.text import count, listing, nouns
+from leadline.evaluators.ground import count, listing, nouns
 from leadline.tasks.compare.results import MetricComparison, Outcome, SliceComparison
 from leadline.tasks.ground.numbers import bound, movement
 

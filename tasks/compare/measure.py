@@ -32,8 +32,8 @@ from leadline.tasks.compare.results import (
 from leadline.tasks.compare.run_pair import SIDES, CountedOutcomes, Values, fill_texts, pair_rows, pair_values
 from leadline.tasks.compare.slice_differences import Slice, compare_slices, read_slices
 from leadline.tasks.compare.verdicts import VerdictQuestion
+from leadline.tasks.db import sql
 from leadline.tasks.db.csv_files import write_csv
-from leadline.tasks.db.statements import sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
 from leadline.tasks.statistics.intervals import effective_number
 from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_of_sample, net_rate, pair_noise

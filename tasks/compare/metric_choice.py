@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.registry import find
+from leadline.evaluators.core import find
 from leadline.evaluators.core.suites import folded
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.compare.results import MetricInfo

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import orjson
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Margins
 from leadline.tasks.compare.run_pair import number_clusters
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.statistics.bounded_mean import TAIL
 from leadline.tasks.statistics.paired import SEED, PairedResult
 from leadline.tasks.statistics.statistics import Interval
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    from leadline.evaluators.core.base import Evaluator
+    from leadline.evaluators.core import Evaluator
 
     Numbers = npt.NDArray[np.float64]
 

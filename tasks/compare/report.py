@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
-from leadline.evaluators.ground.jsonio import write
+from leadline.evaluators.ground import ErrorCode, StoreError, write
 from leadline.tasks.compare.headline import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.compare.measure import write_flips
 from leadline.tasks.compare.results import Comparison, MetricComparison

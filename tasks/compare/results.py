@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from leadline.evaluators.ground.text import percent, signed_percent
+from leadline.evaluators.ground import percent, signed_percent
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 MetricOutcome: TypeAlias = Literal[

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.ground import LeadlineError, listing
 from leadline.tasks.analyse.changes import MOST_ROWS, OTHER_POLICY
 from leadline.tasks.compare.change_questions import LAST_CONFIDENCE, change_questions, decisions
 from leadline.tasks.compare.engine import compare_sides
@@ -22,9 +21,7 @@ from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_pair import MOST_TEXT, metrics_of, models_of, open_sides
 from leadline.tasks.compare.sides import RunReference
-from leadline.tasks.db.connection import literal, open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.db import literal, open_run, records, replace_lines, sql
 from leadline.tasks.runs.baseline import NONE, ChosenBaseline, find_baseline
 from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import Run, Store

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, ModelPair
-from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, release, threads_for
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.db import DATASET_TABLES, connect, lines_shown, literal, records, release, sql, threads_for
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.ground import ErrorCode, UsageError, listing
 from leadline.tasks.compare.results import ModelPair
-from leadline.tasks.db.connection import connect, literal
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import connect, literal, records
 from leadline.tasks.runs.lookup import find_run, status
 from leadline.tasks.store.store import Run, Store
 

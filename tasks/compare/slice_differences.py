@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import listing, one_line
+from leadline.evaluators.ground import ErrorCode, UsageError, listing, one_line
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, benjamini_hochberg
 from leadline.tasks.compare.headline import label
 from leadline.tasks.compare.results import Change, MetricComparison, SliceComparison
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.statistics.paired import PairedSeries, measure
 
 if TYPE_CHECKING:

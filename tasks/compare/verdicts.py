@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.tasks.compare.results import Change, Outcome
 from leadline.tasks.ground.numbers import bound, figure
 from leadline.tasks.statistics.paired import PairedResult, cases_to_decide, detectable, holm

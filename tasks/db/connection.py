@@ -7,8 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.store import DROPPED, Run, Store

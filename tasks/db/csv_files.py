@@ -13,9 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.settings_file import FILE, settings_table
+from leadline.evaluators.ground import FILE, ErrorCode, UsageError, settings_table
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import RowField
+from leadline.evaluators.data import RowField
 from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:

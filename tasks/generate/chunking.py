@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.text.sentences import Splitter, without_surrogates
 from leadline.tasks.generate.documents.document import Document, DocumentsError

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.evaluators.judge_client.failures import JudgeUnavailable

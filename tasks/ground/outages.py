@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 WAIT_VARIABLE: Final = "LEADLINE_SERVER_WAIT"
 

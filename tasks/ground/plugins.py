@@ -11,9 +11,7 @@ import importlib
 import pkgutil
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.packages import extensions
+from leadline.evaluators.ground import ErrorCode, UsageError, extensions
 
 
 class Named(Protocol):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from leadline.evaluators.ground.text import count, nouns, signed_percent, visible
+from leadline.evaluators.ground import count, nouns, signed_percent, visible
 from leadline.tasks.ground.numbers import bound, duration, figure, money, percent, when
 
 if TYPE_CHECKING:

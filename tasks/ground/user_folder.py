@@ -8,8 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError
 
 
 def state_folder() -> Path:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import Json
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Reply
 from leadline.evaluators.text.sentences import without_surrogates

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.db import sql
 from leadline.tasks.ground.processes import is_gone
 from leadline.tasks.ledger import postgres, sqlite
 from leadline.tasks.ledger.ledger import unpack

@@ -9,9 +9,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks.ledger.ledger import Access, DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from leadline.evaluators.judge_client.budget import Charge, Limits, admit, admit_team, month_of
 from leadline.evaluators.judge_client.failures import BudgetSpent
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.ground.processes import is_gone
 
 T = TypeVar("T")

@@ -14,10 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError, UsageError
-from leadline.evaluators.ground.secret_values import without_secrets
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, without_secrets
+from leadline.tasks.db import sql
 from leadline.tasks.ground.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
 from leadline.tasks.ground.processes import BEAT_S, this_process
 from leadline.tasks.ledger.operations import (

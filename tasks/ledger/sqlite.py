@@ -20,9 +20,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.ground import ErrorCode, StoreError
+from leadline.tasks.db import sql
 from leadline.tasks.ledger.operations import LATER_COLUMNS, Find, LedgerQuery, Operation, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741

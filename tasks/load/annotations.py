@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.data.annotations import DEFAULT_KEY, GEOMETRIES
-from leadline.evaluators.data.rle import decode_counts, encode_counts
+from leadline.evaluators.data import DEFAULT_KEY, GEOMETRIES, decode_counts, encode_counts
 from leadline.tasks.load.limits import MAX_KEY, MAX_PIXELS
 from leadline.tasks.load.values import ValueFault, expected, listed, shown
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.load.column_values import ARRAYS, array_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.label import GivenLabel

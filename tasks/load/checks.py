@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.load.batches import CASE_FIELDS
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.values import shown

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, Fault, UsageError
-from leadline.evaluators.ground.settings_file import FILE, settings_document
+from leadline.evaluators.ground import FILE, DatasetError, ErrorCode, Fault, UsageError, settings_document
 from leadline.tasks.load.field_names import LABELS, METADATA, field_names, field_of, known_names, normalized
 from leadline.tasks.load.values import shown
 

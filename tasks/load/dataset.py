@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count, nouns
+from leadline.evaluators.ground import ErrorCode, UsageError, count, nouns
 from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.field_names import LABELS
@@ -272,7 +270,7 @@ def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tup
     Raises:
         DatasetError: Something is wrong, here or in what was noted before.
     """
-    from leadline.tasks.db.statements import sql
+    from leadline.tasks.db import sql
     from leadline.tasks.load.checks import Checks
 
     checks = Checks(connection, faults, {"condition": read.reader.condition_column})

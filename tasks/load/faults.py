@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple, NoReturn
 
-from leadline.evaluators.ground.errors import DatasetError, Fault
+from leadline.evaluators.ground import DatasetError, Fault
 from leadline.tasks.load.limits import MAX_FAULTS, MAX_LOST
 
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")

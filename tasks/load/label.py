@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.registry import find
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import find
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.load.column_map import mapped
 from leadline.tasks.load.field_names import LABELS, METADATA
 from leadline.tasks.load.values import ValueFault, shown, unpacked

@@ -10,8 +10,7 @@ from itertools import islice
 from json import dumps
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, Fault
+from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
 from leadline.tasks.load.column_map import ColumnNames
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.field_names import LABELS

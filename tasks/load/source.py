@@ -19,9 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, Fault, UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import DatasetError, ErrorCode, Fault, UsageError, from_home
 from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS, MIB
 
 BOM: Final = b"\xef\xbb\xbf"

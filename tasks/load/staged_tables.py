@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from leadline.tasks.db.connection import literal
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import literal, sql
 from leadline.tasks.load.limits import MIB
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.db.connection import literal, without_progress_bar
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.ground import ErrorCode, StoreError
+from leadline.tasks.db import literal, sql, without_progress_bar
 from leadline.tasks.load.limits import MAX_ROWS
 from leadline.tasks.load.staged_tables import CASES, LABELS, ROW_GROUP, ROWS, StagedTables, row_groups
 from leadline.tasks.store.scratch import scratch_folder

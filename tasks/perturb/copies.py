@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge.prompting import prompt
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop

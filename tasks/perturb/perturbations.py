@@ -13,8 +13,7 @@ from functools import partial
 from random import Random
 from typing import Final, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.perturb import text_edits as words
 from leadline.tasks.perturb import thesaurus
 from leadline.tasks.perturb.intensity import (

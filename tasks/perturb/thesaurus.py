@@ -17,9 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.tasks.perturb.intensity import Amount
 
 VARIABLE: Final = "LEADLINE_WORDNET"

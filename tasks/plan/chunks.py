@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leadline.evaluators.core.base import Lane
-from leadline.tasks.db.connection import literal
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.core import Lane
+from leadline.tasks.db import literal, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.store import Run, Store
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import RowField
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, Evaluator
+from leadline.evaluators.data import RowField
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge_client.litellm_library import cost, price
 from leadline.evaluators.settings.judge_config import JudgeConfig, members_of
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.plan.chunks import local_chunk_size
 from leadline.tasks.plan.jobs import EvaluatorJob
 

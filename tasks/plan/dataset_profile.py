@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import RowField
+from leadline.evaluators.core import Evaluator
+from leadline.evaluators.data import DataKind, RowField
 from leadline.evaluators.privacy.rules.encodings import perturbation
-from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import attach_dataset, connect, sql
 
 LABELS_AT_MOST: Final = 100
 LABEL_WORDS: Final = 5

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 
 if TYPE_CHECKING:

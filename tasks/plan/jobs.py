@@ -10,13 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Evaluator, Lane
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import planned
-from leadline.evaluators.data.row import RowField
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, Evaluator, Lane, planned
+from leadline.evaluators.data import RowField
+from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef, UsageError
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.models.weights import absolute, is_directory
 from leadline.evaluators.settings.judge_config import judge_from

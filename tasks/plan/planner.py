@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.data.row import OUTPUTS, RowField
-from leadline.tasks.db.connection import literal
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import digests_of
+from leadline.evaluators.data import OUTPUTS, RowField
+from leadline.tasks.db import digests_of, literal, sql
 from leadline.tasks.plan.further_trials import draw_pairs, draw_rows, expect_pairs, in_two_phases, two_phase_jobs
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.parquet_files import intact_parquet_files

@@ -17,17 +17,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators, get
 from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
 from leadline.evaluators.core.user_evaluators import load_evaluator_file
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.packages import INSTALL_CHECKS, missing_packages, need_packages
-from leadline.evaluators.ground.refs import OFFLINE, ModelRef
-from leadline.evaluators.ground.settings_file import FILE, settings_table
-from leadline.evaluators.ground.text import listing, nouns
+from leadline.evaluators.ground import (
+    FILE,
+    INSTALL_CHECKS,
+    OFFLINE,
+    ErrorCode,
+    ModelRef,
+    UsageError,
+    listing,
+    missing_packages,
+    need_packages,
+    nouns,
+    settings_table,
+)
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status

@@ -16,12 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.data.row import RowField
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.db.connection import DATASET_TABLES, literal
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import STORED
+from leadline.evaluators.data import RowField
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.db import DATASET_TABLES, STORED, literal, sql
 from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.further_trials import two_phase_jobs
@@ -33,7 +30,7 @@ from leadline.tasks.store.store import MANIFEST, Run, Store
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from leadline.evaluators.core.base import Evaluator, Lane
+    from leadline.evaluators.core import Evaluator, Lane
 
 PART: Final = "flip-causes"
 """The part of a run's plan that third rows are."""

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.base import CUSTOM, Evaluator, Spec
-from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core import CUSTOM, Evaluator, Metric, Spec
 from leadline.tasks.ground.files import digest
 
 Proof: TypeAlias = Literal["none", "likeness", "mean", "exact", "estimate"]

@@ -9,12 +9,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from leadline.evaluators.core.registry import FAMILIES, all_evaluators, find
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.refusal import refusals_of
-from leadline.evaluators.ground.settings_file import FILE, settings_document
+from leadline.evaluators.core import FAMILIES, all_evaluators, find
+from leadline.evaluators.ground import FILE, ErrorCode, UsageError, from_home, refusals_of, settings_document
 from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Basis, Policy, Proof, Question, Role
 
 DEFAULT: Final = "default"

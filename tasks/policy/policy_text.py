@@ -7,10 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.ground.text import count, number, percent
+from leadline.evaluators.core import Metric, Spec, all_evaluators
+from leadline.evaluators.ground import count, number, percent
 from leadline.tasks.policy.policy import IN_WORDS, Policy, Role, Rule
 
 HEADINGS: Final = {

@@ -8,11 +8,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from leadline.evaluators.data.details import Details
+from leadline.evaluators.data import Details
 from leadline.tasks.analyse.changes import read_changes
-from leadline.tasks.db.columns import read_lines
-from leadline.tasks.db.run_tables import Aggregate, FlipCause, Insight, Problem, TrialSpread
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import Aggregate, FlipCause, Insight, Problem, TrialSpread, read_lines, sql
 from leadline.tasks.judges.labels.correction_lines import read_certificates, read_corrections
 from leadline.tasks.publish.views import EvaluatorView, Facts, FlipRateLine, MetricView, ModelView, Unmeasured
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.evaluators.ground.text import count, percent, signed_percent
+from leadline.evaluators.ground import count, percent, signed_percent
 from leadline.tasks.analyse.findings.flip_noise import CHANGED, HOW_TO_MEASURE, UNMEASURED
-from leadline.tasks.db.run_tables import FlipCause
+from leadline.tasks.db import FlipCause
 from leadline.tasks.publish.views import FlipRateLine
 
 _BEYOND = {CHANGED: "more than the judge's noise", UNMEASURED: f"{HOW_TO_MEASURE} does that"}

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from leadline.evaluators.ground.text import count
-from leadline.tasks.db.run_tables import Aggregate
+from leadline.evaluators.ground import count
+from leadline.tasks.db import Aggregate
 from leadline.tasks.ground.numbers import bound, figure, percent
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.publish.facts import collect
 from leadline.tasks.publish.report.page_data import PageData, page_data
 from leadline.tasks.publish.summary import Summary, summarize

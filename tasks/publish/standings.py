@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadline.tasks.db.run_tables import Aggregate
+from leadline.tasks.db import Aggregate
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
 
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.text import count, listing, nouns, percent
+from leadline.evaluators.ground import count, listing, nouns, percent
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
-from leadline.tasks.db.run_tables import Problem
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import Problem, sql
 from leadline.tasks.policy.policy import Question
 from leadline.tasks.publish.views import Facts
 from leadline.tasks.runs.answers import Answer

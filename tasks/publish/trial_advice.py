@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from leadline.evaluators.ground.text import count, nouns
-from leadline.tasks.db.run_tables import Aggregate
+from leadline.evaluators.ground import count, nouns
+from leadline.tasks.db import Aggregate
 from leadline.tasks.ground.numbers import money
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView
 from leadline.tasks.statistics.intervals import Z

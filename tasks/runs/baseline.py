@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.tasks.db.connection import connect, literal
+from leadline.tasks.db import connect, literal
 from leadline.tasks.runs.lookup import find_run, status
 from leadline.tasks.runs.tags import all_tags, tags_of
 from leadline.tasks.store.store import Run, Store

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.processes import has_ended, process_of
 from leadline.tasks.runs.signs_of_life import LOST
 from leadline.tasks.store.store import DROPPED, Run, Store

@@ -18,13 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.jsonio import dump_plain
-from leadline.tasks.db.columns import definition
-from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
-from leadline.tasks.db.run_tables import run_definitions
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.ground import ErrorCode, UsageError, dump_plain
+from leadline.tasks.db import DATASET_TABLES, connect, definition, literal, run_definitions, sql
 from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import DROPPED, Run, Store
 

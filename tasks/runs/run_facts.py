@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from leadline.tasks.db.columns import Sql, columns_of, table
+from leadline.tasks.db import Sql, columns_of, table
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.runs.answers import Answer, answers_of
 from leadline.tasks.runs.lookup import status
@@ -16,7 +16,7 @@ from leadline.tasks.runs.tally import Tally, what_counts
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:
-    from leadline.tasks.db.run_tables import Verdict
+    from leadline.tasks.db import Verdict
 
 Size: TypeAlias = Annotated[int, Sql("UBIGINT")]
 Moment: TypeAlias = Annotated[datetime, Sql("TIMESTAMP")]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.ground.text import percent
+from leadline.evaluators.ground import percent
 from leadline.tasks.runs.run_facts import RunFacts, status_of
 from leadline.tasks.store.store import Run, Store
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from leadline.evaluators.ground.text import count, percent
+from leadline.evaluators.ground import count, percent
 from leadline.tasks.ground.numbers import ABSENT, money
 from leadline.tasks.runs.answers import Answer, says_all
 
 if TYPE_CHECKING:
-    from leadline.tasks.db.run_tables import Verdict
+    from leadline.tasks.db import Verdict
 
 
 class ToldRun(Protocol):

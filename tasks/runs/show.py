@@ -8,11 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, show_row_scores
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.db import open_run, records, show_row_scores, sql
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.ground.processes import has_ended, is_alive, process_of, process_record
 from leadline.tasks.store.store import ENDED, Run, Store

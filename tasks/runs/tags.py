@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.store.store import DROPPED, TAGS, Run, Store
 
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.data.row import Severity
+from leadline.evaluators.data import Severity
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

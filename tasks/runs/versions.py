@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.data.row import Json
-from leadline.evaluators.ground.secret_values import masked_value
+from leadline.evaluators.data import Json
+from leadline.evaluators.ground import masked_value
 from leadline.tasks.ground.files import digest, locked, write_json
 from leadline.tasks.ground.processes import is_gone, same_host, this_process
 from leadline.tasks.store.store import Store

@@ -19,12 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import find, get
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, Evaluator, find, get
+from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import EvaluatorJob

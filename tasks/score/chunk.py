@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from cachetools import LRUCache, cached
 
-from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.core import EvalContext, Lane
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models.runtime import device_in_use, require_device

@@ -23,7 +23,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core import Lane
 from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.tasks.ground.processes import end_with_parent
 from leadline.tasks.plan.chunks import Chunk

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from leadline.evaluators.core.base import Evaluator, Lane
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Reason, Row, RowField
+from leadline.evaluators.core import EvalContext, Evaluator, Lane
+from leadline.evaluators.data import Reason, Row, RowField
 from leadline.tasks.ground.timeline import TimeSpan
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.rows import NeededRow, PlannedRows, read_planned

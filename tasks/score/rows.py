@@ -9,12 +9,10 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.data.annotations import Annotations
-from leadline.evaluators.data.row import ContextChunk as ContextChunk
-from leadline.evaluators.data.row import RivalAnswer, Row, RowField
-from leadline.tasks.db.connection import attach_dataset, connect, literal
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.core import Evaluator
+from leadline.evaluators.data import Annotations, RivalAnswer, Row, RowField
+from leadline.evaluators.data import ContextChunk as ContextChunk
+from leadline.tasks.db import attach_dataset, connect, literal, sql
 
 _COLUMNS: Final[dict[RowField, str]] = {
     RowField.QUESTION: "cases.question",

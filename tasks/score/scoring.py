@@ -13,18 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.core.requirements import with_pull_command
-from leadline.evaluators.data.row import Reason, Row, RowScore, is_number
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.data import Reason, Row, RowScore, is_number
+from leadline.evaluators.ground import ModelUnavailable
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
 from leadline.tasks.store.segments import StoredScore, stored
 
 if TYPE_CHECKING:
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.ground import ModelRef
 
 log = logging.getLogger("leadline.score")
 GIVE_UP_AFTER: Final = 5

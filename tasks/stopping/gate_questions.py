@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.ground import listing
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.answer_shares import good_share, policy_rates, rows_decide, wanted_share
 from leadline.tasks.analyse.findings.model_problems import threshold_problems
 from leadline.tasks.analyse.findings.rule_problems import failing_rows_problems, missed_threshold_problems
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, show_targets
+from leadline.tasks.db import records, show_targets, sql
 from leadline.tasks.policy.policy import Policy, Role, Rule
 from leadline.tasks.runs.tally import failing_severities
 from leadline.tasks.statistics.statistics import clopper_pearson

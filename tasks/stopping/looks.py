@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown, records, show_targets
+from leadline.tasks.db import lines_shown, records, show_targets, sql
 from leadline.tasks.statistics.early_stopping import adjusted, cluster_units, log_e_value, log_wealth_at_once
 from leadline.tasks.stopping.gate_questions import GateQuestion
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.core import Evaluator, Metric
+from leadline.evaluators.ground import ErrorCode, UsageError, listing
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.policy.policy import Policy, Role
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.ground.text import listing, percent
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.evaluators.ground import listing, percent
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Policy, Role
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID, always_valid_interval
 from leadline.tasks.statistics.statistics import Interval, Judged, verdict

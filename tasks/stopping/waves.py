@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown
+from leadline.tasks.db import lines_shown, sql
 from leadline.tasks.ground.files import digest
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import reads_ids

@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError, UsageError
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, without_secrets
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode

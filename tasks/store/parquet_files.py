@@ -13,8 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.digests import seal
 

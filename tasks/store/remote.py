@@ -16,9 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import ErrorCode, StoreError, from_home
 from leadline.tasks.ground.files import digest, publish_folder, replacing
 from leadline.tasks.ground.user_folder import state_folder
 from leadline.tasks.store.object_storage import Bucket

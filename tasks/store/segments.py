@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from leadline.evaluators.data.row import NotApplicable, Reason, RowScore, Unscored
-from leadline.evaluators.ground.jsonio import clean
-from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.data import NotApplicable, Reason, RowScore, Unscored
+from leadline.evaluators.ground import clean, masked
 
 if TYPE_CHECKING:
     import pyarrow as pa

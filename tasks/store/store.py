@@ -39,11 +39,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError, UsageError
-from leadline.evaluators.ground.paths import from_home
-from leadline.evaluators.ground.secret_values import masked_value
-from leadline.evaluators.ground.settings_file import project_scope
+from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, from_home, masked_value, project_scope
 from leadline.tasks.ground.files import locked_if_possible, replacing, write_json
 from leadline.tasks.store.digests import file_digest
 from leadline.tasks.store.store_format import settle_format

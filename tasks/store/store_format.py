@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.ground.files import write_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.processes import Processes, ServicePart
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 
 TALKER = """
 import itertools, time

@@ -16,7 +16,7 @@ import pytest
 from leadline.deployments import processes as supervision
 from leadline.deployments.processes import Processes, ServicePart
 from leadline.deployments.tether import tethered
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
 WITH_CHILD = [

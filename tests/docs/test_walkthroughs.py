@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.main import run
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import all_evaluators
 from tests.support.docs.blocks import ROOT, SHELL, Block, blocks_of, walkthroughs
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"

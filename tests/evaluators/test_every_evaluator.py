@@ -14,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from leadline import testing
-from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.data.row import ContextChunk
+from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators, describe
+from leadline.evaluators.data import ContextChunk
 from leadline.evaluators.settings.settings import Settings
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.models.tiny_checkpoints import TINY

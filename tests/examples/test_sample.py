@@ -11,10 +11,9 @@ from typing import Any, Final, TypeAlias
 import duckdb
 import pytest
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Row
-from leadline.tasks.db.connection import attach_dataset
+from leadline.evaluators.core import EvalContext, registry
+from leadline.evaluators.data import ContextChunk, Row
+from leadline.tasks.db import attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import leadline
 from leadline import metrics
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import all_evaluators
 from leadline.testing import PLAIN
 from tests.golden.plain import without_modules
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with

@@ -18,13 +18,12 @@ from unittest.mock import patch
 
 import duckdb
 
-from leadline.evaluators.core.base import CUSTOM
-from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.ground.packages import package_version
+from leadline.evaluators.core import CUSTOM, all_evaluators
+from leadline.evaluators.ground import package_version
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.selection import choose

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.ground.errors import DatasetError, StoreError, UsageError
+from leadline.evaluators.core import get
+from leadline.evaluators.ground import DatasetError, StoreError, UsageError
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import score_chunk

@@ -10,17 +10,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.base import Evaluator, RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
+from leadline.evaluators.core import EvalContext, Evaluator, Metric, Params, RowEvaluator, Spec, registry
+from leadline.evaluators.data import Evidence, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.data import row as types
-from leadline.evaluators.data.row import Evidence, NotApplicable, Reason, Row, RowField, RowScore, Unscored
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground import ModelUnavailable
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.gather import gather, register_jobs
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.planner import plan

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from leadline.evaluators.ground.errors import OutOfMemory
+from leadline.evaluators.ground import OutOfMemory
 from leadline.evaluators.models.checkpoints import additive, align_positions, budget_for, by_length, load_of, padded
 from leadline.evaluators.models.runtime import is_out_of_memory, release_memory
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground import first_refusal
 from leadline.evaluators.privacy.rules.checks import CHECKS
 
 HERE: Final = Path(__file__).parent

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from leadline.evaluators.data.row import ContextChunk, Source, Span
+from leadline.evaluators.data import ContextChunk, Source, Span
 from leadline.evaluators.text.conditions.grammar import And, Node, Not, Or, Regexp, Text, shortened
 from leadline.evaluators.text.conditions.patterns import search
 

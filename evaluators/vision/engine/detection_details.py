@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leadline.evaluators.data.details import (
+from leadline.evaluators.data import (
     MOST_EXAMPLES,
     MOST_LABELS,
     MOST_SERIES,

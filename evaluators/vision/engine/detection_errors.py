@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import LabelName
-from leadline.evaluators.data.details import MOST_CONFUSED, Confusion
+from leadline.evaluators.data import MOST_CONFUSED, Confusion, LabelName
 from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.payload import RIGHT, WRONG, Records
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import Json
 from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, CountedErrors, Errors, as_count, f1, ratio
 from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.ranking import RankedMetrics

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import Annotations, LabelName
+from leadline.evaluators.data import Annotations, LabelName
 from leadline.evaluators.vision.engine.objects import Detail, Labels, Objects, collect, common_detail, countable
 from leadline.evaluators.vision.engine.overlap import Pairs, overlapping
 from leadline.evaluators.vision.engine.payload import NEVER, RIGHT, WRONG, Records, prediction_type, truth_type

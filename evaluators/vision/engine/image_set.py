@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import LabelName
+from leadline.evaluators.data import LabelName
 from leadline.evaluators.vision.engine.image_batch import MatchedBatch
 from leadline.evaluators.vision.engine.payload import Records, prediction_type, truth_type, unpack
 from leadline.evaluators.vision.engine.ranking import Method, RankedMetrics, Ranking, rank

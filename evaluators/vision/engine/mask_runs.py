@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leadline.evaluators.data.rle import decode_many
+from leadline.evaluators.data import decode_many
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.data.annotations import Raster
+    from leadline.evaluators.data import Raster
 
 
 @dataclass(frozen=True, slots=True)

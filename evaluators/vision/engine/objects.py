@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import Annotation, Annotations, LabelName, geometry, parts
+from leadline.evaluators.data import Annotation, Annotations, LabelName, geometry, parts
 from leadline.evaluators.vision.engine import mask_runs, planar
 
 if TYPE_CHECKING:

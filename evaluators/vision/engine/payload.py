@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import LabelName
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import Json, LabelName
 
 if TYPE_CHECKING:
     import numpy.typing as npt

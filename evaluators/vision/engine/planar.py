@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import Ring
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import Ring
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.vision.engine.mask_runs import Runs, columns
 
 if TYPE_CHECKING:

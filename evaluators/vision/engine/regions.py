@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import Annotations, LabelName
+from leadline.evaluators.data import Annotations, LabelName
 from leadline.evaluators.vision.engine import mask_runs, planar
 from leadline.evaluators.vision.engine.objects import convert
 

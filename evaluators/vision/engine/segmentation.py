@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import LabelName
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import Json, LabelName
 from leadline.evaluators.vision.engine.regions import Overlap
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_LABELS, Confusion, Details, Example, LabelValues
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data import MOST_EXAMPLES, MOST_LABELS, Confusion, Details, Example, Json, LabelValues
 from leadline.evaluators.vision.engine.detection_errors import as_count, confusion
 from leadline.evaluators.vision.engine.segmentation import Segmented, iou_by_label
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.flows.command.grouped_help import GroupedCommand
 from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import clean, print_json

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import print_table
 from leadline.flows.command.running import print_outcome, run_here

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.ground import LeadlineError, masked
 
 
 class State(StrEnum):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from leadline.cli.diagnosis.diagnosis import Diagnosis, State
-from leadline.evaluators.ground.text import count, listing
+from leadline.evaluators.ground import count, listing
 
 LEAST_FREE_GB: Final = 1.0
 """Free space below which a run of middling size may not end."""
@@ -146,8 +146,7 @@ def _fits(package: str, specifier: str) -> bool:
 
 def examine_weights() -> Iterator[Diagnosis]:
     """Yield which weights evaluators need by default and lack."""
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.core import EvalContext, all_evaluators
     from leadline.evaluators.core.requirements import required_weights
     from leadline.evaluators.models.weights import status
 

@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.cli.diagnosis.diagnosis import Diagnosis, State
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.packages import extensions
-from leadline.evaluators.ground.settings_file import FILE, settings_document, settings_table
+from leadline.evaluators.ground import (
+    FILE,
+    ErrorCode,
+    LeadlineError,
+    UsageError,
+    extensions,
+    settings_document,
+    settings_table,
+)
 from leadline.tasks.ground.files import locked
 from leadline.tasks.ledger.location import LEDGER_VARIABLE, ledger_place, require_ledger
 from leadline.tasks.store.store import Store

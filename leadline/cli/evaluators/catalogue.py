@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import clean, plain_text, print_json, print_table
 from leadline.flows.command.session import session_options
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.base import Evaluator
+    from leadline.evaluators.core import Evaluator
 
 
 CHECK_FAILED: Final = 1
@@ -43,7 +42,7 @@ def list_evaluators(
     _load(files)
     chosen = [kind for kind in _chosen(family, suite) if find is None or _matches(kind, find)]
     if as_json:
-        from leadline.evaluators.core.base import describe
+        from leadline.evaluators.core import describe
         from leadline.evaluators.core.suites import purposes_of
 
         print_json([describe(evaluator) | {"purposes": purposes_of(evaluator)} for evaluator in chosen])
@@ -58,8 +57,7 @@ def list_evaluators(
 @session_options
 def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
     """Show one evaluator: its method, inputs, metrics and parameters."""
-    from leadline.evaluators.core.base import describe
-    from leadline.evaluators.core.registry import get
+    from leadline.evaluators.core import describe, get
 
     _load(files)
     evaluator = get(evaluator_id)
@@ -134,7 +132,7 @@ def _load(files: Sequence[str]) -> None:
 
 
 def _chosen(family: str | None, suite_name: str | None) -> list[type[Evaluator]]:
-    from leadline.evaluators.core.registry import FAMILIES, all_evaluators
+    from leadline.evaluators.core import FAMILIES, all_evaluators
     from leadline.evaluators.core.suites import suite
 
     if family is not None and family not in FAMILIES:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count
 from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import say, session_options
 
 if TYPE_CHECKING:
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.ground import ModelRef
     from leadline.evaluators.models.weights import WeightStatus
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -116,7 +114,7 @@ def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
 
 def _known() -> dict[ModelRef, tuple[str, ...]]:
     """Return the weights that Leadline knows by name, each with the evaluators that need it by default."""
-    from leadline.evaluators.ground.refs import OFFLINE, ModelRef
+    from leadline.evaluators.ground import OFFLINE, ModelRef
     from leadline.evaluators.models.catalogue import ALTERNATIVES
     from leadline.evaluators.models.weights import STSB_ROBERTA_BASE
 
@@ -126,8 +124,7 @@ def _known() -> dict[ModelRef, tuple[str, ...]]:
 
 
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.core import EvalContext, all_evaluators
     from leadline.evaluators.core.requirements import required_weights
 
     return required_weights([kind() for kind in all_evaluators().values()], EvalContext())
@@ -139,8 +136,7 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
     Raises:
         UsageError: It names nothing that can be fetched.
     """
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.core import EvalContext, all_evaluators
     from leadline.evaluators.core.requirements import required_weights
 
     kind = all_evaluators().get(name)
@@ -154,7 +150,7 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
 
 def _repository(name: str) -> ModelRef:
     """Return the weights of an id, or of a short name as evaluators take it; never the tokenizer alone."""
-    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.ground import ModelRef
     from leadline.evaluators.models.catalogue import SHORT_NAMES
     from leadline.evaluators.models.weights import is_directory, parse_ref
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import session_options
 
@@ -45,7 +44,7 @@ def trust(evaluator: str | None, as_json: bool) -> None:
 
 def _unmeasured(evaluator: str) -> UsageError:
     """Return why there is no card, and what to do."""
-    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.core import all_evaluators
     from leadline.tasks.publish.trust_cards import read_cards
 
     known = all_evaluators()

@@ -41,8 +41,7 @@ def _lines(session: Session, month: str, config: str | None) -> list[dict[str, A
     """Return a line for each team that has a budget or was charged."""
     from pathlib import Path
 
-    from leadline.evaluators.ground.error_codes import ErrorCode
-    from leadline.evaluators.ground.errors import UsageError
+    from leadline.evaluators.ground import ErrorCode, UsageError
     from leadline.evaluators.judge_client.budget import renewal, team_budgets
     from leadline.tasks.ledger.location import read_ledger
 

@@ -64,8 +64,7 @@ def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
     Today's parsers read the replies of RUN. No call is made.
     """
     from leadline.cli.evaluate import run_evaluation
-    from leadline.evaluators.ground.error_codes import ErrorCode
-    from leadline.evaluators.ground.errors import UsageError
+    from leadline.evaluators.ground import ErrorCode, UsageError
     from leadline.flows.evaluate.config import EvaluateConfig
 
     session = context.ensure_object(Session)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.cli.judges.choice import access_of, labelled_options, say_needs
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, check_ledger, say, session_options
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count, number
+from leadline.evaluators.ground import ErrorCode, UsageError, count, number
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.running import stoppable
 from leadline.flows.command.session import F, Session, check_ledger, say, session_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import F, Session, check_ledger, say, session_options
 from leadline.tasks.ground.numbers import duration, money

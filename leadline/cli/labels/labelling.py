@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline.cli.judges.choice import LABELS_HELP
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count, listing
+from leadline.evaluators.ground import ErrorCode, UsageError, count, listing
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import F, Session, say, session_options
 
@@ -194,7 +192,7 @@ def labels_import(
 
 def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run_name: str | None) -> None:
     """Bring labels beside the scores of the runs whose rows they are: those of their samples, and the one named."""
-    from leadline.evaluators.ground.errors import LeadlineError
+    from leadline.evaluators.ground import LeadlineError
     from leadline.tasks.pipeline import correct_again
     from leadline.tasks.runs.lookup import find_run
 

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.settings_file import in_project, project_scope
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, in_project, project_scope
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import Session, say, session_options
 

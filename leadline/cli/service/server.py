@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import say, session_options
 

@@ -10,10 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import Metric, get
 from leadline.evaluators.core.suites import PURPOSES
-from leadline.evaluators.data.row import RowField
+from leadline.evaluators.data import RowField
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import PlanPreview, prepare, preview
 from leadline.flows.shared.settings import Judges

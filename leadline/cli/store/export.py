@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import Session, say, session_options
 
 if TYPE_CHECKING:

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.jsonio import plain
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, UsageError, count, plain
 from leadline.flows.command.output import print_table
 from leadline.flows.command.session import Session, on_terminal, say, session_options
 

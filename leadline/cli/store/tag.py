@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import moment, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
 

@@ -18,7 +18,7 @@ from http.client import HTTPException
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
-from leadline.evaluators.ground.secret_values import without_secrets
+from leadline.evaluators.ground import without_secrets
 
 ATTEMPTS: Final = 4
 REPLY_S: Final = 20.0

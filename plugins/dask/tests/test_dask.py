@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
@@ -23,7 +23,7 @@ from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.settings import Judges
 from leadline.plugins.dask import dask_chunks, dask_cluster
 from leadline.plugins.dask.dask_chunks import DaskChunks, DaskTimeouts
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_flip_causes import MisreadingJudge

@@ -114,10 +114,10 @@ def test_what_is_exported_is_an_evaluation_set_again(tmp_path: Path, ending: str
 
 
 def exported_run(store: Store, dataset: str) -> Any:
-    from leadline.evaluators.core.registry import get
+    from leadline.evaluators.core import get
     from leadline.evaluators.settings.settings import Settings
     from leadline.tasks.analyse.gather import register_jobs
-    from leadline.tasks.db.connection import open_run
+    from leadline.tasks.db import open_run
     from leadline.tasks.plan.jobs import make_jobs
     from leadline.tasks.plan.planner import plan
     from leadline.tasks.policy.policy_file import load_policy
@@ -132,7 +132,7 @@ def exported_run(store: Store, dataset: str) -> Any:
 
 
 def facts_of(store: Store, dataset: str) -> list[tuple[Any, ...]]:
-    from leadline.tasks.db.connection import attach_dataset, connect
+    from leadline.tasks.db import attach_dataset, connect
 
     with connect() as connection:
         attach_dataset(connection, store.dataset(dataset))

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import get
+from leadline.evaluators.ground import UsageError
 from leadline.plugins.databricks.databricks_table import JUDGES
 from leadline.tasks.publish.exports.export_run import export_run
 from leadline.tasks.store.store import Run, Store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from tests.support.command import run
 from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 

@@ -22,8 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Protocol
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, StoreError, UsageError
 from leadline.plugins.ops.maintenance.contents import Contents, alone
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.ledger.location import ledger_place

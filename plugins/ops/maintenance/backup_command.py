@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leadline.evaluators.ground.text import in_bytes
+from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.session import Session, say, session_options
 
 
@@ -42,9 +42,7 @@ def restore(session: Session, /, source: Path) -> None:
     """
     import os
 
-    from leadline.evaluators.ground.error_codes import ErrorCode
-    from leadline.evaluators.ground.errors import UsageError
-    from leadline.evaluators.ground.paths import from_home
+    from leadline.evaluators.ground import ErrorCode, UsageError, from_home
     from leadline.plugins.ops.maintenance.backup import restore as restored
     from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE
 

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from leadline.evaluators.ground.text import in_bytes
+from leadline.evaluators.ground import in_bytes
 from leadline.flows.prefect.outside_requests import allowed, check_output, check_store, is_from_outside
 from leadline.flows.prefect.prefect_steps import TaskSteps
 from leadline.flows.prefect.server_outage import outlast_outages

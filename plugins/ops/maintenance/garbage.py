@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ops.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.plugins.ops.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop
 from leadline.tasks.compare.report import FOLDER as COMPARISONS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leadline.evaluators.ground.text import in_bytes
+from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ops.maintenance.contents import Contents, alone
-from leadline.tasks.db.connection import connect, literal
+from leadline.tasks.db import connect, literal
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.judges.labels.certificates import is_as_written
 from leadline.tasks.judges.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample

@@ -11,10 +11,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import refusals_of
-from leadline.evaluators.ground.settings_file import FILE, settings_document
+from leadline.evaluators.ground import FILE, ErrorCode, UsageError, refusals_of, settings_document
 from leadline.tasks.runs.tags import tags_in
 
 ANY_TAG: Final = ("*",)

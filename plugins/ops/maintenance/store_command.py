@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from leadline.evaluators.ground.text import in_bytes
+from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, say, session_options
 

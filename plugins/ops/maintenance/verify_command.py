@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from leadline.evaluators.ground.text import in_bytes
+from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, say, session_options
 

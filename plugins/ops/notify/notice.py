@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from leadline.evaluators.ground.text import visible
+from leadline.evaluators.ground import visible
 
 LONGEST: Final = 600
 """Characters of one line."""

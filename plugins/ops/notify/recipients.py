@@ -22,11 +22,15 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.refusal import first_refusal
-from leadline.evaluators.ground.secret_values import remember_variable, without_secrets
-from leadline.evaluators.ground.settings_file import FILE, settings_document
+from leadline.evaluators.ground import (
+    FILE,
+    ErrorCode,
+    UsageError,
+    first_refusal,
+    remember_variable,
+    settings_document,
+    without_secrets,
+)
 from leadline.plugins.ops.notify.notice import Kind, Notice
 
 if TYPE_CHECKING:

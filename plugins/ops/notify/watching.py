@@ -18,7 +18,7 @@ from typing import Final
 import httpx
 from prefect.client.orchestration import get_client
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.flows.prefect.server_outage import not_waiting
 from leadline.plugins.ops.notify.happenings import happened, lost
 from leadline.plugins.ops.notify.notice import Notice

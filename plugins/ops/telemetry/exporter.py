@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.evaluators.judge_client.budget import team_budgets
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, MetricFamily, MetricKind

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from leadline.evaluators.ground.secret_values import MASK, masked
-from leadline.evaluators.ground.text import one_line
+from leadline.evaluators.ground import MASK, masked, one_line
 
 MOST: Final = 30
 """Different values of a label whose values people choose."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import MOST, Buckets, Figures, label
 from leadline.tasks.ground.timeline import RunTime

@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records, sql
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

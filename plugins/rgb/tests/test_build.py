@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import DatasetError, UsageError
+from leadline.evaluators.ground import DatasetError, UsageError
 from leadline.plugins.rgb.build import Plan, build
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import DatasetError, UsageError
+from leadline.evaluators.ground import DatasetError, UsageError
 from leadline.plugins.rgb.predictions import convert, is_predictions
 from tests.support.datasets.rgb_files import write_lines
 

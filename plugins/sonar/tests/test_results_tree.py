@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import duckdb
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError
-from leadline.tasks.db.connection import open_run
+from leadline.evaluators.ground import StoreError
+from leadline.tasks.db import open_run
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.store.store import Run, Store
 from tests.leadline.cli.test_csv_texts import bad_cells, dataset

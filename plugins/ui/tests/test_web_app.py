@@ -308,7 +308,7 @@ def test_runs_and_reports_of_a_bucket_are_shown(in_bucket: tuple[S3, Store], mon
 
 
 def test_a_bucket_that_does_not_answer_is_said_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leadline.evaluators.ground.errors import StoreError
+    from leadline.evaluators.ground import StoreError
 
     web = reader(store)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.command.session import Session
 from leadline.plugins.webhooks import events_command
 

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import EventNotSent, Sent
 from leadline.plugins.webhooks import webhook_queue

@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, nouns, percent, quoted
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, nouns, percent, quoted
 from leadline.tasks.analyse.answer_shares import policy_rates
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, read_changes
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, rows_in_words
 from leadline.tasks.analyse.findings.model_problems import of_metric
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.ground.numbers import movement
 from leadline.tasks.policy.policy import Question
 from leadline.tasks.statistics.statistics import clopper_pearson

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import RowField
-from leadline.evaluators.ground.text import count, listing, nouns, number, percent, quoted
+from leadline.evaluators.data import RowField
+from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.slice_problems import (
     Group,
@@ -21,8 +21,7 @@ from leadline.tasks.analyse.findings.slice_problems import (
     worst_rows,
 )
 from leadline.tasks.analyse.slice_columns import PERTURBATION, RETRIEVAL, in_words
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role
 
 if TYPE_CHECKING:

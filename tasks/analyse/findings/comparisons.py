@@ -9,14 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.evaluators.ground.text import count, listing, number, percent
+from leadline.evaluators.ground import count, listing, number, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.dataset_metrics import model_strengths
 from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.pair_records import JudgedPair, read_pairs
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
 from leadline.tasks.statistics.bradley_terry import Strength
 from leadline.tasks.statistics.statistics import Differences, differ

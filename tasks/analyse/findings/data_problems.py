@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from leadline.evaluators.data.row import RowField, Severity
-from leadline.evaluators.ground.text import count, listing, nouns, number, quoted
+from leadline.evaluators.data import RowField, Severity
+from leadline.evaluators.ground import count, listing, nouns, number, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.instrument_problems import by_coverage
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import digests_of, records
+from leadline.tasks.db import digests_of, records, sql
 
 
 class Missing(NamedTuple):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, percent, quoted
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, percent, quoted
 from leadline.evaluators.models.vectors import text_digest
 from leadline.evaluators.models.weights import identity_digest
 from leadline.tasks.analyse.findings.finding import Finding
@@ -29,8 +29,7 @@ from leadline.tasks.analyse.findings.root_causes import (
     root_causes,
 )
 from leadline.tasks.analyse.text_clusters import LEAST, clusters, distinctive_words, label_vectors, text_vectors
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.statistics import fisher_exact
 

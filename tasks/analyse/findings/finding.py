@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import quoted
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import quoted
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.run_tables import Fault
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import Fault, records, sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

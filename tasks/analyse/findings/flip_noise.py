@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, nouns, percent, signed_percent
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, nouns, percent, signed_percent
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role
 
 if TYPE_CHECKING:

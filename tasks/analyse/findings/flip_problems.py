@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, percent, quoted
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.flip_noise import (
     chance_to_worsen,
@@ -22,8 +22,7 @@ from leadline.tasks.analyse.findings.flip_noise import (
     noise_problems,
     untold,
 )
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.perturb.perturbations import described
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.statistics import binomial_test, clopper_pearson

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from leadline.evaluators.ground.text import count, number, quoted
+from leadline.evaluators.ground import count, number, quoted
 from leadline.tasks.analyse.findings import case_insights, comparisons, model_choice
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.db import records, replace_lines, show_targets, sql
 from leadline.tasks.policy.policy import Policy, ProblemStyle
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.evaluators.data.row import Reason, Severity
-from leadline.evaluators.ground.text import count, listing, number, percent, quoted
+from leadline.evaluators.data import Reason, Severity
+from leadline.evaluators.ground import count, listing, number, percent, quoted
 from leadline.evaluators.judge_client.word_watch import NOT_ASKED
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role
 
 POOR_COVERAGE: Final = 0.8

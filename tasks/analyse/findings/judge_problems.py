@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, percent
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, percent
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.instrument_problems import ACCEPT
 from leadline.tasks.analyse.findings.run_view import RunView

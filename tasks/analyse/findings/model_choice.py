@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.ground.text import count, listing, nouns, percent
+from leadline.evaluators.ground import count, listing, nouns, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import Finding
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.statistics.statistics import Differences, Interval, Sample, differ, mean_interval
 
 if TYPE_CHECKING:

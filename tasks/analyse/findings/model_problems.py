@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, number, percent, quoted
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.statistics.statistics import FEW_SEEN, Interval
 
 if TYPE_CHECKING:

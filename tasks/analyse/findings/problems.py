@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.data.row import Severity
+from leadline.evaluators.data import Severity
 from leadline.tasks.analyse.answer_shares import measure_shares
 from leadline.tasks.analyse.findings import (
     answer_problems,
@@ -25,7 +25,7 @@ from leadline.tasks.analyse.findings import (
 )
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.tables import replace_lines, show_targets
+from leadline.tasks.db import replace_lines, show_targets
 from leadline.tasks.policy.policy import Policy, ProblemStyle
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.run_view import RunView

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, nouns, number, percent
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import rows_decide
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import Finding, rows_in_words
@@ -21,8 +21,7 @@ from leadline.tasks.analyse.findings.model_problems import (
     of_metric,
 )
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Question, Role
 from leadline.tasks.statistics.correction import in_words, more_for_value
 

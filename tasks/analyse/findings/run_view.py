@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.registry import find
-from leadline.evaluators.data.row import RowField
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.jsonio import plain
-from leadline.tasks.db.tables import records
+from leadline.evaluators.core import Evaluator, Spec, find
+from leadline.evaluators.data import RowField
+from leadline.evaluators.ground import UsageError, plain
+from leadline.tasks.db import records
 from leadline.tasks.policy.policy import Policy, Role, Rule
 
 if TYPE_CHECKING:

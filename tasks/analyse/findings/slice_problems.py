@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, listing, number, one_line, percent
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, listing, number, one_line, percent
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.model_problems import avid_code
 from leadline.tasks.analyse.slice_columns import PERTURBATION, RETRIEVAL, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import lines_shown, records
+from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.statistics import ENOUGH_SEEN
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, LeadlineError, count
 
 MOST_TITLE: Final = 200
 """Characters of a heading that are kept."""

@@ -11,8 +11,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground import UsageError, from_home
 from leadline.tasks.generate.documents.document import legible
 
 MIB: Final = 1024 * 1024

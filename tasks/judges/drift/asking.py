@@ -7,13 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import find
-from leadline.evaluators.data.row import Reason, Unscored
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import EvalContext, Evaluator, find
+from leadline.evaluators.data import Reason, Unscored
+from leadline.evaluators.ground import ErrorCode, LeadlineError, count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.settings.judge_config import JudgeConfig

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Row
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.core import Evaluator, Metric, get
+from leadline.evaluators.data import ContextChunk, Row
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.judges.drift.epochs import judge_files, keep
 from leadline.tasks.store.store import Store
 

@@ -18,8 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ground.files import digest, write_json

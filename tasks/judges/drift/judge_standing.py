@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.data.row import Severity
-from leadline.evaluators.ground.text import count, number, percent
+from leadline.evaluators.data import Severity
+from leadline.evaluators.ground import count, number, percent
 from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig
 from leadline.tasks.judges.drift.drift_check import DriftCheck, checks_of, details_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, find_enrolment

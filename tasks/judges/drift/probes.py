@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, Evaluator
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of
 from leadline.tasks.judges.drift.epochs import judge_key
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows

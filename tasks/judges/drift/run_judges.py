@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import LeadlineError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig, members_of
 from leadline.evaluators.settings.settings import Settings

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core import EvalContext
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.settings.judge_config import members_of
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.db.connection import literal
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import literal, sql
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.judges.drift.judge_standing import JudgeStanding, standing_of
 from leadline.tasks.judges.drift.run_judges import JUDGES

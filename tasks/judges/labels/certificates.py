@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.ground.files import digest, write_json
 
 if TYPE_CHECKING:
-    from leadline.tasks.db.run_tables import CertificateState
+    from leadline.tasks.db import CertificateState
     from leadline.tasks.judges.labels.judged_rows import JudgedMetric
     from leadline.tasks.judges.labels.label_report import LabelReport
     from leadline.tasks.judges.labels.label_sets import LabelSet

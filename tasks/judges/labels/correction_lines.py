@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.text import count
-from leadline.tasks.db.columns import read_lines
-from leadline.tasks.db.run_tables import CertificateState, Certification, Correction
+from leadline.evaluators.ground import count
+from leadline.tasks.db import CertificateState, Certification, Correction, read_lines
 from leadline.tasks.statistics.correction import in_words
 
 if TYPE_CHECKING:

@@ -16,9 +16,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.settings_file import named_tables
-from leadline.evaluators.ground.text import count, listing
+from leadline.evaluators.ground import UsageError, count, listing, named_tables
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.plan.jobs import read_jobs

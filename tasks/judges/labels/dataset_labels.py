@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.db.connection import literal, open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import literal, open_run, records, sql
 from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
 from leadline.tasks.load.label import Label
 from leadline.tasks.load.staging import LABELS_FILE

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count
 from leadline.tasks.judges.labels.judging import JudgedLabels
 from leadline.tasks.load.label import TIE
 from leadline.tasks.statistics.agreement import Agreement, agreement, bootstrap, spearman

@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.ground import ErrorCode, UsageError, listing
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, show_row_scores
+from leadline.tasks.db import open_run, records, show_row_scores, sql
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.gather import run_threshold
-from leadline.tasks.db.connection import attach_dataset, connect, literal
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import attach_dataset, connect, literal, records, sql
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.labelled_rows import LabelledRow, LabelledRows
 from leadline.tasks.plan import planner
@@ -44,7 +41,7 @@ from leadline.tasks.store.store import JOBS, Store
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from leadline.evaluators.core.base import Evaluator
+    from leadline.evaluators.core import Evaluator
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.evaluators.judge.dawid_skene import fit
 from leadline.evaluators.judge.jury import choose_side
 from leadline.evaluators.settings.judge_config import JuryConfig, MemberWeight, MetricWeights

@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import replace_lines
+from leadline.tasks.db import open_run, replace_lines, sql
 from leadline.tasks.judges.labels.certificates import Certificate, kept_certificates
 from leadline.tasks.judges.labels.dataset_labels import WHOLE, DatasetLabels, whole_sample
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, rows_of

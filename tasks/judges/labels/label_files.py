@@ -11,12 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import all_evaluators, find
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.core import Evaluator, Metric, all_evaluators, find
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.load.label import Label, read_label

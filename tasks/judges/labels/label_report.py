@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.db.run_tables import CertificateState
+from leadline.tasks.db import CertificateState
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.labels.drawing import strata_of
 from leadline.tasks.judges.labels.label_sets import holding_all, row_chances

@@ -22,8 +22,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
 from leadline.tasks.ground.files import digest, replacing, write_json
 from leadline.tasks.judges.labels.drawing import Drawing, Drawn
 from leadline.tasks.judges.labels.judged_rows import JudgedRows

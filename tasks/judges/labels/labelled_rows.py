@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import attach_dataset, connect, records, sql
 from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.judges.labels.known_labels import KnownLabels
 from leadline.tasks.load.label import TIE, Label, consensus

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.ground.text import count
-from leadline.tasks.db.connection import open_run
+from leadline.evaluators.ground import count
+from leadline.tasks.db import open_run
 from leadline.tasks.judges.labels.criterion import Criterion
 from leadline.tasks.judges.labels.drawing import Drawn
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows

@@ -15,9 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from leadline.tasks.db.run_tables import CertificateState
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.db import CertificateState, records, replace_lines, sql
 from leadline.tasks.judges.labels.certificates import Certificate, certificate_for, certificate_of, keep_certificate
 from leadline.tasks.judges.labels.dataset_labels import open_dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import orjson
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, Fault
+from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
 from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
 from leadline.tasks.load.batches import Batches
 from leadline.tasks.load.column_map import ColumnNames, mapped

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 
 import orjson
 
-from leadline.evaluators.data.annotations import DEFAULT_KEY
-from leadline.tasks.db.statements import sql
+from leadline.evaluators.data import DEFAULT_KEY
+from leadline.tasks.db import sql
 from leadline.tasks.load.annotations import box, polygon, raster
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count
 from leadline.tasks.load.column_values import values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leadline.tasks.db.run_tables import Insight, Problem
+from leadline.tasks.db import Insight, Problem
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, number
 
 OPEN_END: Final = 1234567.0

@@ -6,9 +6,8 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.db.connection import open_run
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.db import open_run
 from leadline.tasks.ground.files import copy_out, handed_out, remove, temporary_beside
 from leadline.tasks.publish.exports.exporter import EXPORTERS
 from leadline.tasks.publish.run_results import read_results

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.columns import columns_of
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import columns_of, open_run, sql
 from leadline.tasks.publish.exports.published_tables import pandas_types, published_sql
 from leadline.tasks.runs.query import archive
 from leadline.tasks.runs.run_facts import RunSummary, summary

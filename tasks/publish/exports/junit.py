@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
-from leadline.evaluators.ground.jsonio import clean
+from leadline.evaluators.ground import clean
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines
 from leadline.tasks.publish.run_results import RunResults

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.tasks.db.columns import columns_of, table_of
-from leadline.tasks.db.run_tables import Aggregate, Flip, MetricScore, Problem, SliceMean
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import Aggregate, Flip, MetricScore, Problem, SliceMean, columns_of, sql, table_of
 
 
 @dataclass(frozen=True, slots=True)

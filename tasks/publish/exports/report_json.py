@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.ground import jsonio
 from leadline.tasks.analyse.changes import RowChange
-from leadline.tasks.db.run_tables import Aggregate, Certification, Correction, FlipCause, FlipRate, TrialSpread
+from leadline.tasks.db import Aggregate, Certification, Correction, FlipCause, FlipRate, TrialSpread
 from leadline.tasks.publish.exports import descriptions
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
 from leadline.tasks.publish.exports.published_tables import published_sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.db.connection import literal
+from leadline.tasks.db import literal
 from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.exports.published_tables import published_sql

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from leadline.evaluators.ground.jsonio import plain
-from leadline.evaluators.ground.text import visible
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records, show_targets
+from leadline.evaluators.ground import plain, visible
+from leadline.tasks.db import records, show_targets, sql
 from leadline.tasks.ground.numbers import bound, figure
 from leadline.tasks.load.source import Sought, find_lines
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter

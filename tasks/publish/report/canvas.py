@@ -8,9 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from leadline.evaluators.data.annotations import Annotation, Point, geometry, is_rotated, parts
-from leadline.evaluators.data.details import Example
-from leadline.evaluators.data.rle import decode_mask
+from leadline.evaluators.data import Annotation, Example, Point, decode_mask, geometry, is_rotated, parts
 
 WIDTH: Final = 300.0
 TALLEST: Final = 340.0

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
-from leadline.tasks.db.run_tables import Insight, Problem
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import Insight, Problem, sql
 from leadline.tasks.publish.report.excerpts import ITEMS, LINE, Room, ShownEvidence
 from leadline.tasks.publish.views import Facts, MetricView, number
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.data.details import Curve
+from leadline.evaluators.data import Curve
 
 WIDTH: Final = 320
 HEIGHT: Final = 240

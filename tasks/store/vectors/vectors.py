@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.tasks.ground.files import locked
 from leadline.tasks.store.parquet_files import warn_damaged
 from leadline.tasks.store.store import Store

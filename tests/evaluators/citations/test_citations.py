@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.citations._markers import citations, statements
 from leadline.evaluators.citations.citation_support import Citations
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import Sentence
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.citations.quoted_spans import QuotedSpans
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, Source
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, Source
 
 CONTEXTS = ("Die Stadt \u2013 so heißt es \u2013 ist alt.", "The  pump's motor\nstarts at seven. It stops at nine.")
 WORDS = st.lists(st.sampled_from(["pump", "Oil", "É", "is", "7", "ß", "\u00a0x"]), min_size=3, max_size=8).map(" ".join)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.classification.labels import Classification, ClassificationParams
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row, RowField
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row, RowField
+from leadline.evaluators.ground import UsageError
 
 TOOLS = EvalContext()
 PAIRS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcz")), min_size=1, max_size=30)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.classification.valor_classification import ValorClassification
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row
+from leadline.evaluators.ground import UsageError
 
 TOOLS = EvalContext()
 RECORDED = json.loads((Path(__file__).parent / "valor_core_classification.json").read_text(encoding="utf-8"))["cases"]

@@ -13,8 +13,8 @@ import pytest
 from leadline.evaluators.code._sandbox import RIGHTS, run_sandboxed
 from leadline.evaluators.code._sandboxed_program import _MACHINES, _REFUSED
 from leadline.evaluators.code.code_execution import SWITCH, CodeExecution
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 
 LINUX = sys.platform.startswith("linux")
 linux = pytest.mark.skipif(not LINUX, reason="rights are taken away on Linux")

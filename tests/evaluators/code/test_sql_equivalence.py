@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.code._sql_normal_form import normal_form, query_of
 from leadline.evaluators.code.sql_equivalence import QueryRunner, SqlEquivalence
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import Row, Unscored
 
 DDL = "CREATE TABLE t (a INT, b TEXT); CREATE TABLE u (a INT, c REAL)"
 ROWS = {"t": [[1, "x"], [2, "y"], [2, "z"], [None, "y"]], "u": [{"a": 1, "c": 0.5}, {"c": 1.5, "a": 2}]}

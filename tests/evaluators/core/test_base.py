@@ -6,13 +6,9 @@ import logging
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.base import RowEvaluator, Spec, describe
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Unscored
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Params, RowEvaluator, Spec, describe
+from leadline.evaluators.data import Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.ground import LeadlineError, ModelRef
 from leadline.evaluators.settings.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leadline.evaluators.core.metric import boolean_metrics, unparseable, verdict
-from leadline.evaluators.data.row import Reason
+from leadline.evaluators.core import boolean_metrics, unparseable, verdict
+from leadline.evaluators.data import Reason
 
 KEYS = ("passes", "failures", "retrieval", "generation", "parsing")
 METRICS = boolean_metrics(*((key, key.title()) for key in KEYS), what="x")

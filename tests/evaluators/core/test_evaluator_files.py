@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core import EvalContext, all_evaluators, get, registry
 from leadline.evaluators.core.suites import suite, suites
 from leadline.evaluators.core.user_evaluators import load_evaluator_file
-from leadline.evaluators.data.row import Row, RowField
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import Row, RowField
+from leadline.evaluators.ground import UsageError
 
 SHOUTING = """
 import leadline

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from leadline.evaluators.core.metric import INF, Metric, boolean_metrics
+from leadline.evaluators.core import INF, Metric, boolean_metrics
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Annotated
 import pytest
 from pydantic import Field, ValidationError
 
-from leadline.evaluators.core.params import REPORT_ONLY, Effect, JudgeKey, Params, effect_of
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import REPORT_ONLY, Effect, JudgeKey, Params, effect_of
+from leadline.evaluators.ground import UsageError
 
 
 class Example(Params):

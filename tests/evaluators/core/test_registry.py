@@ -6,12 +6,9 @@ import textwrap
 
 import pytest
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import FAMILIES, all_evaluators, get, register
-from leadline.evaluators.data.row import RowField
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import FAMILIES, Metric, RowEvaluator, Spec, all_evaluators, get, register, registry
+from leadline.evaluators.data import RowField
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.summarization.bleu import Bleu
 
 MODULE = """

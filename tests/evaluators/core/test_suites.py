@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core import all_evaluators, get
 from leadline.evaluators.core.suites import DEFAULT, LOOK_ALIKES, PURPOSES, folded, look_alikes, suite, suites
 
 

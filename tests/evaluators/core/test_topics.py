@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import all_evaluators
 
 TOPICS = {"summarization", "fairness", "privacy", "robustness", "classification"}
 GENERAL = {"gptscore_summarization_with_reference", "gptscore_summarization_without_reference"}

@@ -11,8 +11,8 @@ import pytest
 
 from leadline import EvalContext, Row
 from leadline.evaluators.core.user_evaluators import FunctionMetric, metric
-from leadline.evaluators.data.row import NotApplicable, RowField, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import NotApplicable, RowField, Unscored
+from leadline.evaluators.ground import UsageError
 
 ROW = Row("case", "model", question="Who?", actual_answer="Ada, please", metadata={"tone": "kind"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.data.pair_outcomes import (
+from leadline.evaluators.data import (
     LOSS,
     TIE,
     WIN,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leadline.evaluators.data.rle import decode_counts, decode_mask, encode_counts
+from leadline.evaluators.data import decode_counts, decode_mask, encode_counts
 
 MASKS = arrays(np.bool_, st.tuples(st.integers(1, 40), st.integers(1, 40)))
 

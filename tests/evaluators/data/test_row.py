@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from leadline.evaluators.data.row import (
+from leadline.evaluators.data import (
     Evidence,
     Flag,
     Reason,

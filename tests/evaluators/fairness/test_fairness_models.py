@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.fairness.fairness_bias import FairnessBias
 from leadline.evaluators.fairness.toxicity import KINDS, Toxicity
-from leadline.evaluators.ground.errors import ModelUnavailable, UsageError
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable, UsageError
 from leadline.evaluators.models import catalogue, classifiers
 from leadline.evaluators.settings.settings import Settings
 

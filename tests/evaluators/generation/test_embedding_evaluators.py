@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core import EvalContext
 from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
 from leadline.evaluators.core.requirements import required_weights
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_similarity import (
@@ -22,7 +22,7 @@ from leadline.evaluators.generation.answer_semantic_similarity import (
     AnswerSemanticSimilarityParams,
 )
 from leadline.evaluators.generation.groundedness import Groundedness
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import cross_encoders, embedders, weights
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
 from leadline.evaluators.settings.settings import Settings

@@ -2,10 +2,9 @@
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Reason, Row, Unscored
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, Reason, Row, Unscored
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import nli
 from leadline.evaluators.settings.settings import Settings
 

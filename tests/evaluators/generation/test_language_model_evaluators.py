@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, Evaluator
+from leadline.evaluators.data import ContextChunk, Reason, Row, RowScore, Unscored
 from leadline.evaluators.generation.gptscore_machine_translation import GptScoreMachineTranslation
 from leadline.evaluators.generation.gptscore_question_answering import GptScoreQuestionAnswering
 from leadline.evaluators.generation.hallucination import Hallucination
 from leadline.evaluators.generation.perplexity import Perplexity
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import catalogue, consistency, hub
 from leadline.evaluators.models.consistency import Support
 from leadline.evaluators.settings.settings import Settings

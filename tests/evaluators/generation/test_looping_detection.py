@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import Row
 from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
 from leadline.evaluators.settings.settings import Settings
 

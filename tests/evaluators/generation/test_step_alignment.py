@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Reason, Row, RowScore
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, RowScore
 from leadline.evaluators.generation.step_alignment import StepAlignment
 from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.evaluators.models import embedders

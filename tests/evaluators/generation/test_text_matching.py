@@ -2,8 +2,8 @@
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Reason, Row, RowField, Severity, Source, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, Reason, Row, RowField, Severity, Source, Unscored
 from leadline.evaluators.generation.text_matching import TextMatching, TextMatchingParams
 
 METRICS = (

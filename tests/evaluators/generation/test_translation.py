@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF, TER
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.generation.meteor import _NoSynonyms
 from leadline.evaluators.generation.ter import MOST_WORDS
 from leadline.evaluators.settings.settings import Settings

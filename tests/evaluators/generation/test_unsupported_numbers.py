@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowScore
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowScore
 from leadline.evaluators.generation.unsupported_numbers import UnsupportedNumbers
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from leadline.evaluators.data.row import Row
+from leadline.evaluators.data import Row
 from leadline.evaluators.ground.code_digest import code_digest, is_installed
 
 SOURCE = """

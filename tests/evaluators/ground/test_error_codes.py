@@ -12,8 +12,7 @@ from typing import Final
 
 import pytest
 
-from leadline.evaluators.ground.error_codes import AREAS, ErrorCode
-from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.ground import AREAS, ErrorCode, LeadlineError, StoreError, UsageError
 
 ROOT: Final = Path(__file__).parents[3]
 GENERAL: Final = {"LeadlineError", "UsageError", "StoreError", "ModelUnavailable"}

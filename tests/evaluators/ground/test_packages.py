@@ -4,11 +4,8 @@ import sys
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.ground import packages
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.packages import missing_packages, need_packages, package_version
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.ground import UsageError, missing_packages, need_packages, package_version, packages
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.selection import choose
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.secret_values import LONGEST, without_secrets
+from leadline.evaluators.ground import LONGEST, UsageError, without_secrets
 from leadline.evaluators.settings.judge_config import JudgeConfig
 
 

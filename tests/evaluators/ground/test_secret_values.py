@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import LeadlineError
-from leadline.evaluators.ground.log_masking import mask_logs, without_secrets_in_errors
-from leadline.evaluators.ground.secret_values import (
+from leadline.evaluators.ground import (
     LONG,
+    LeadlineError,
     clean_error,
     masked,
     masked_value,
@@ -21,6 +20,7 @@ from leadline.evaluators.ground.secret_values import (
     variable_in,
     without_secret_variables,
 )
+from leadline.evaluators.ground.log_masking import mask_logs, without_secrets_in_errors
 
 CANARY = "canary/4711-with+marks"
 PLAIN = "plain-looking-canary"

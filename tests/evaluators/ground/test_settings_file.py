@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.settings_file import settings_document
+from leadline.evaluators.ground import UsageError, settings_document
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from leadline.evaluators.ground.refusal import refusals_of
-from leadline.evaluators.ground.text import count
+from leadline.evaluators.ground import count, refusals_of
 
 
 @pytest.mark.parametrize(

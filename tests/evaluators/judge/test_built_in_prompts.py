@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.registry import all_evaluators, get, unregister
-from leadline.evaluators.data.row import ContextChunk, Row, RowField
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import all_evaluators, get, registry, unregister
+from leadline.evaluators.data import ContextChunk, Row, RowField
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge.judge_file import built_in_file
 from leadline.evaluators.judge.yaml_evaluators import register_built_in
 from tests.support.judges.judged import ScriptedJudge, one, value

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, Metric, Spec
+from leadline.evaluators.data import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.evaluators.judge_client.budget import Budget, Limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.core.metric import Metric, boolean_metrics
-from leadline.evaluators.data.row import Evidence, NotApplicable, Reason, RowScore, Unscored
+from leadline.evaluators.core import Metric, boolean_metrics
+from leadline.evaluators.data import Evidence, NotApplicable, Reason, RowScore, Unscored
 from leadline.evaluators.judge.jury import Panel, choose_side
 from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 

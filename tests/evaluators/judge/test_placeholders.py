@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.data.row import ContextChunk, Row, RowField
+from leadline.evaluators.data import ContextChunk, Row, RowField
 from leadline.evaluators.judge.placeholders import PLACEHOLDERS, user_prompt
 
 ROW = Row("c", "m", "the question", ("expected",), (ContextChunk("one"), ContextChunk("two")), "the answer")

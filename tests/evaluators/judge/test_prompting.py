@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core import all_evaluators, get
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge.prompting import canonical, draw_fence, prompt_from, readable
 

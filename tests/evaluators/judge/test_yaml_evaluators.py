@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators, describe
 from leadline.evaluators.core.suites import suite
-from leadline.evaluators.data.data_kinds import DataKind
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, Severity, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import ContextChunk, DataKind, NotApplicable, Row, RowField, Severity, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge.yaml_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 

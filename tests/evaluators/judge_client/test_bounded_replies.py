@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import http_client, search
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.failures import JudgeUnavailable, JudgeUnparseable

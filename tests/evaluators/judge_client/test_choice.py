@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.choice import find_judges
 from leadline.evaluators.settings.judge_config import JudgeConfig
 

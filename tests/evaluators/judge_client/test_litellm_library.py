@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import litellm_library, providers
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.providers import check_provider

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.data.row import Row
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import Row
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import mcp_search, search
 from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.failures import JudgeUnavailable

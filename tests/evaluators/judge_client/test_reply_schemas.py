@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import all_evaluators
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge_client.replies import response_format, strict_schema
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.ground.secret_values import LONGEST
+from leadline.evaluators.ground import LONGEST
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.litellm_transport import LiteLLMTransport
 from leadline.evaluators.judge_client.providers import remote_transport

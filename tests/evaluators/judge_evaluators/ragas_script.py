@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from leadline.evaluators.data.row import ContextChunk, Row, RowScore
+from leadline.evaluators.data import ContextChunk, Row, RowScore
 from tests.support.judges.agreeable_judge import tools_with
 from tests.support.judges.judged import ScriptedJudge, judged
 

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.agent.databricks_custom import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowField
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.transport import Refused
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 

@@ -13,10 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import NotApplicable, Row
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import NotApplicable, Row
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import search
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 

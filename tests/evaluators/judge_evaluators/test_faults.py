@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.data.row import ContextChunk, RivalAnswer, Row, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators
+from leadline.evaluators.data import ContextChunk, RivalAnswer, Row, RowScore, Unscored
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.transport import Refused

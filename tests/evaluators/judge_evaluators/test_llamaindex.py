@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowScore
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowScore
 from leadline.evaluators.generation.llamaindex_correctness import read_grade
 from leadline.evaluators.generation.llamaindex_faithfulness import cut, packed, read_answer
 from leadline.evaluators.judge_client.failures import JudgeUnparseable

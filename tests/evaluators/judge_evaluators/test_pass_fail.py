@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, RowScore, Severity, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowField, RowScore, Severity, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.transport import Refused
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import ContextChunk, Source, Span
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import ContextChunk, Source, Span
 from leadline.evaluators.generation.answer_correctness import f_score
 from leadline.evaluators.generation.answer_relevancy import relevancy
 from leadline.evaluators.generation.ragas import harmonic_mean

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Unscored
+from leadline.evaluators.data import ContextChunk, NotApplicable, Unscored
 from leadline.evaluators.judge_client.transport import Refused
 from leadline.evaluators.settings.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (

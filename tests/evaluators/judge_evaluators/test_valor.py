@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.data.row import ContextChunk, Row, RowScore
+from leadline.evaluators.data import ContextChunk, Row, RowScore
 from leadline.evaluators.retrieval.valor_context import average_precision
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 

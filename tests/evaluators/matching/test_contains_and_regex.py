@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.matching.contains import Contains
 from leadline.evaluators.matching.regex_match import Regex
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget

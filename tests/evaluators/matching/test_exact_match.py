@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import Row
 from leadline.evaluators.matching.exact_match import ExactMatch
 
 WORDS = st.lists(st.sampled_from(["the", "a", "An", "cat", "Cat!", "sat", "don't", "e-mail", " ", "\n", "«x»", "İ"]))

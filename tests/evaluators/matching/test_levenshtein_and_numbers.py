@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row, Unscored
 from leadline.evaluators.matching.levenshtein import Levenshtein
 from leadline.evaluators.matching.number_match import NumberMatch
 from leadline.evaluators.text.quantities import quantities

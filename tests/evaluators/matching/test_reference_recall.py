@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row, RowScore
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row, RowScore
 from leadline.evaluators.matching.reference_recall import ReferenceRecall
 
 LIMIT = {metric.key: metric.threshold for metric in ReferenceRecall.spec.metrics}

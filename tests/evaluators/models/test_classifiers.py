@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import checkpoints, classifiers, resident
 from leadline.evaluators.settings.settings import Settings
 

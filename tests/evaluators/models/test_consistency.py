@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, consistency
 from leadline.evaluators.settings.settings import Settings
 

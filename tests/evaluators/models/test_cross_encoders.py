@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, cross_encoders, weights
 from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import LeadlineError, ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import embedders, weights
 from leadline.evaluators.models.vectors import MemoryVectors, text_digest
 from leadline.evaluators.settings.settings import Settings

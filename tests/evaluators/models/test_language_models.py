@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, resident
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage

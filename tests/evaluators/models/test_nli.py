@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, nli, resident, weights
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import encode_pairs

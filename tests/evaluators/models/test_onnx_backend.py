@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import OFFLINE, ModelKind, ModelRef
+from leadline.evaluators.ground import OFFLINE, ModelKind, ModelRef, ModelUnavailable
 from leadline.evaluators.models import cross_encoders, embedders, onnx_backend
 from leadline.evaluators.models.weights import identity
 from leadline.evaluators.settings.settings import Settings

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models.shared_passes import Passes
 
 

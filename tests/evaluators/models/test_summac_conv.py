@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import hub, summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
 from leadline.evaluators.settings.settings import Settings

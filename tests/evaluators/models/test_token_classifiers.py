@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models.token_classifiers import entities, types_of
 from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_ner import make_ner

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.core.requirements import pull_command, with_pull_command
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, UsageError
-from leadline.evaluators.ground.refs import OFFLINE, ModelRef
+from leadline.evaluators.ground import OFFLINE, LeadlineError, ModelRef, ModelUnavailable, UsageError
 from leadline.evaluators.models import weight_files, weights
 from leadline.evaluators.settings.settings import Settings
 from tests.support.models.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder

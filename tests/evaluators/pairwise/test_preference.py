@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.pair_outcomes import Order, from_payload
-from leadline.evaluators.data.row import NotApplicable, Reason, RivalAnswer, Row, RowScore, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Order, Reason, RivalAnswer, Row, RowScore, Unscored, from_payload
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.transport import Refused

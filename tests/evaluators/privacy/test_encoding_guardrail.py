@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, NotApplicable, Reason, Row, Source
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, Source
 from leadline.evaluators.privacy.encoding_guardrail import EncodingGuardrail
 
 MAIL = "bob@gmail.com"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Row, RowScore, Source
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, Row, RowScore, Source
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.privacy.pii_leakage import PiiLeakage
 from leadline.evaluators.privacy.rules.tables import rules_of
 from leadline.evaluators.privacy.sensitive_data_leakage import SensitiveDataLeakage

@@ -11,9 +11,9 @@ import pytest
 
 import leadline
 from benchmarks.trust import main
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Row, RowScore
-from leadline.evaluators.ground.errors import ModelUnavailable, UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, Row, RowScore
+from leadline.evaluators.ground import ModelUnavailable, UsageError
 from leadline.evaluators.privacy.pii_leakage import PiiLeakage, kind_of
 from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_ner import make_ner

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, Reason, Row, Unscored
 from leadline.evaluators.models import embedders
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
 from leadline.evaluators.settings.settings import Settings

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import ContextChunk, Row
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import ContextChunk, Row
 from leadline.evaluators.retrieval.llamaindex_retrieval import LlamaIndexRetrieval, RetrievalParams
 
 

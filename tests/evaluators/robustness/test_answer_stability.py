@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import Row
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import Row
 from leadline.evaluators.robustness.answer_stability import normalized, word_f1
 from leadline.evaluators.settings.settings import Settings
 

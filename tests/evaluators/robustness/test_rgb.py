@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.robustness._rgb_scorers import Official, RgbCase, Space, is_right, normalized, rgb_case
 from leadline.evaluators.robustness.rgb import (
     CounterfactualParams,

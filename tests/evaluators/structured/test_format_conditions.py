@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.structured.format_conditions import Format
 from leadline.evaluators.text.markdown import markdown_parts

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.structured.json_fields import JsonFields
 
 FLAT = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([1, 1.0, True, "1", None, "x"]))

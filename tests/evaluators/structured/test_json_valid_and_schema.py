@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.structured._json_answers import identity_of
 from leadline.evaluators.structured.json_schema import JsonSchema
 from leadline.evaluators.structured.json_valid import JsonValid

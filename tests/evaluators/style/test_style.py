@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowField, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import NotApplicable, Reason, Row, RowField, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.style._words import syllables, words
 from leadline.evaluators.style.readability import grade, reading_ease

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.summarization.bleu import Bleu
 

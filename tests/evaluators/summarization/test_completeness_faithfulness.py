@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Reason, Row, Unscored
-from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import Reason, Row, Unscored
+from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
 from leadline.evaluators.models.summac_conv import BINS
 from leadline.evaluators.settings.settings import Settings

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.params import Params
-from leadline.evaluators.data.row import Reason, Row, Unscored
+from leadline.evaluators.core import EvalContext, Params
+from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.summarization.rouge import Rouge, RougeParams
 
 TOOLS = EvalContext()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Reason, Row, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import Reason, Row, Unscored
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.summarization.valor_text import ValorBleu, ValorBleuParams, ValorRouge, ValorRougeParams
 
 TOOLS = EvalContext()

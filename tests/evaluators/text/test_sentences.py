@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.text.sentences import LANGUAGES, PUNKT_LANGUAGES, PunktSplitter, nltk_folders, splitter_for
 
 WORDS = (

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leadline.evaluators.data.rle import decode_counts
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import decode_counts
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.vision.engine import mask_runs, planar
 from leadline.evaluators.vision.engine.objects import common_detail, convert
 from tests.support.datasets.detections import annotation, raster

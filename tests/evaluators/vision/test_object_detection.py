@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.data.row import NotApplicable, Unscored
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import NotApplicable, Unscored
+from leadline.evaluators.ground import UsageError
 from tests.support.datasets.detections import Image, annotation, random_images, raster, say
 
 CAT = annotation("cat", box=[0.0, 0.0, 10.0, 10.0])

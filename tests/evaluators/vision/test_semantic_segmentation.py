@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.data.row import NotApplicable, Unscored
+from leadline.evaluators.data import NotApplicable, Unscored
 from tests.support.datasets.detections import Image, Said, annotation, raster, say
 
 LABELS = ("road", "sky", "tree")

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from leadline.cli.main import FAILED
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.tasks.db.connection import open_run
+from leadline.evaluators.ground import ErrorCode
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]

@@ -12,7 +12,7 @@ from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.events import AutomationCore, DoNothing, EventTrigger
 from prefect.events.schemas.automations import Posture
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.deploy.apply import (
     automation_fields_that_differ,
     fields_of_schedule,

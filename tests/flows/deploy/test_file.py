@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.deploy.file import own_file, read_deployment_file
 
 

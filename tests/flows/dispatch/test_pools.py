@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import WorkerStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core import Lane
 from leadline.flows.dispatch import pools
 from leadline.flows.dispatch.dispatcher import NoWorkers
 from leadline.flows.dispatch.pools import served

@@ -16,7 +16,7 @@ from leadline.evaluators.summarization.rouge import Rouge
 from leadline.flows.dispatch import score_chunk as module
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, NO_DEVICE, UNFIT, read_result, take_outcome
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.selection import choose

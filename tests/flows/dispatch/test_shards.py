@@ -16,7 +16,7 @@ import pytest
 from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running, Scheduled, State
 
-from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground import ErrorCode
 from leadline.flows.dispatch import board, lanes, shards
 from leadline.flows.dispatch.board import table
 from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost

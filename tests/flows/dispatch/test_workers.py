@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_flip_causes import MisreadingJudge
 from tests.flows.evaluate.test_flip_causes import write as write_pairs

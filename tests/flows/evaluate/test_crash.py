@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.support.processes.descendants import descendants, ended
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import table
 

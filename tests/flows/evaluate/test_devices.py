@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.dispatch.dispatcher import NoWorkers
 from leadline.flows.evaluate.artifacts import _summary
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult

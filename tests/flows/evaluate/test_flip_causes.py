@@ -14,12 +14,11 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from leadline.cli.main import cli
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 

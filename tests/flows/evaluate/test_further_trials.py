@@ -15,8 +15,7 @@ import pytest
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 

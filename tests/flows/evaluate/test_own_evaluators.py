@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core import registry
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, Judges
 from leadline.flows.evaluate.prepare import preview, settings_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview
 from leadline.flows.shared.judge_access import canaries_of

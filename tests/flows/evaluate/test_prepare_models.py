@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground import ModelUnavailable
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview, settings_of
 from leadline.flows.shared.settings import Judges, Models

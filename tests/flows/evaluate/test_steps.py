@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate import steps
 from leadline.flows.evaluate.config import EvaluateConfig

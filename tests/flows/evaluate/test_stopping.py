@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import FailOn, Judges
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.stores.s3 import S3, environment

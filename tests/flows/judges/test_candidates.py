@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.judges import judging_named
 from leadline.flows.shared.settings import JudgeAccess

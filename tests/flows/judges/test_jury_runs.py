@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.main import run
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import Fault, JudgeEndpoint, broken, serving
 from tests.support.judges.labelled_answers import (

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import leadline
 from leadline.cli.main import cli
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 
 ROWS = 60
 CHAT = [

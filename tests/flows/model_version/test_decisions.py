@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from leadline.cli.main import run as leadline
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.check_version import decide, is_final, subject_of
 from leadline.flows.compare import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult

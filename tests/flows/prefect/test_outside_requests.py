@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.check_judges import CheckJudges, CheckJudgesConfig
 from leadline.flows.check_version import CheckVersion
 from leadline.flows.collect import Collect, CollectConfig

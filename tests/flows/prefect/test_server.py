@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.flows.prefect import background, resolve, serving
 from leadline.flows.prefect.background import BackgroundServer, _place, answers, running
 from leadline.flows.prefect.prefect_settings import configured_api, prefect_home

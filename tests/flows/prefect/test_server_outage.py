@@ -23,8 +23,7 @@ import pytest
 from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.prefect.background import answers
 from leadline.flows.prefect.server_outage import not_waiting, outlast_outages, waiting
 from leadline.tasks.ground import outages

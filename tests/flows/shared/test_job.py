@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session
 from leadline.flows.shared.form import FormModel

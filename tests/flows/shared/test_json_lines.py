@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.flows.command.session import _Relay
 from leadline.flows.shared.json_lines import LONGEST, JsonLines, json_line, prefect_environment, wants_json
 from leadline.tasks.ground import log_context

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
-from leadline.evaluators.ground.settings_file import SCOPE_VARIABLE, ProjectScope, in_project, project_scope
+from leadline.evaluators.ground import SCOPE_VARIABLE, ProjectScope, UsageError, in_project, project_scope
 from leadline.evaluators.judge_client.budget import team_budget
 from leadline.evaluators.judge_client.choice import find_judges
 from leadline.flows.deploy.file import of_project, read_deployment_file

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.evaluators.data.row import Row
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.data import Row
+from leadline.evaluators.ground import UsageError
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 
 LEAK = "Call bob.miller@acme.com."

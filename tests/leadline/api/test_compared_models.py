@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import leadline
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, broken, serving
 

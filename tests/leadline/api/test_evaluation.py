@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leadline
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from tests.tasks.compare.two_runs import completed
 

@@ -16,8 +16,8 @@ import pytest
 from pydantic import BaseModel
 
 from leadline.api.inputs import stage
-from leadline.evaluators.ground.errors import DatasetError, UsageError
-from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.evaluators.ground import DatasetError, UsageError
+from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 

@@ -11,8 +11,8 @@ import pytest
 
 import leadline
 from leadline.api.metric_choice import chosen_metrics
-from leadline.evaluators.core.registry import find
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.core import find
+from leadline.evaluators.ground import LeadlineError, UsageError
 
 ROWS = [
     {"question": "Who?", "expected_answer": "Ada", "actual_answer": "Ada, please", "model": "one"},

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import leadline
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.publish.exports import frames
 
 EVIL: Any = "<script>alert(1)</script> $x^2$ \" onmouseover='x'"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError
+from leadline.evaluators.ground import DatasetError, Fault, StoreError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.prefect.resolve import ServerUse

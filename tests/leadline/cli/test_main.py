@@ -17,7 +17,7 @@ import pytest
 
 from leadline.cli.command_tree import CommandTree
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError, UsageError
+from leadline.evaluators.ground import DatasetError, Fault, StoreError, UsageError
 from leadline.flows.command import session
 from tests.support.docs.commands import all_commands
 

@@ -9,10 +9,8 @@ import pytest
 
 from leadline.cli.evaluators.models import _size
 from leadline.cli.main import run
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.ground import LeadlineError, ModelRef, ModelUnavailable
 from leadline.evaluators.models import catalogue, weights
 
 FLAN = catalogue.pinned("google/flan-t5-base", "language_model")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.tasks.ground import files, user_folder
 from leadline.tasks.ground.files import copy_out, keep_private
 from tests.support.processes.ports import free_port

@@ -12,8 +12,8 @@ import pytest
 
 from leadline.cli.judges.calls import _print_asks
 from leadline.cli.main import run
-from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import all_evaluators
+from leadline.evaluators.ground import UsageError
 from leadline.flows.collect import Collect
 from leadline.flows.command.output import moment, plain_text, print_table
 from leadline.tasks.store.store import Store

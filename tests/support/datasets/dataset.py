@@ -10,10 +10,8 @@ from typing import Any
 
 import duckdb
 
-from leadline.evaluators.data.row import RowField
-from leadline.tasks.db.connection import DATASET_TABLES, literal
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import STORED
+from leadline.evaluators.data import RowField
+from leadline.tasks.db import DATASET_TABLES, STORED, literal, sql
 from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Store
 from tests.support.stores.filling import insert

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.rle import encode_counts
-from leadline.evaluators.data.row import Row, RowScore
+from leadline.evaluators.core import EvalContext, Evaluator, get
+from leadline.evaluators.data import Row, RowScore, encode_counts
 
 Image = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """Ground truth and predictions."""

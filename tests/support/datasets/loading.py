@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.ground.errors import DatasetError
-from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset
+from leadline.evaluators.ground import DatasetError
+from leadline.tasks.db import DATASET_TABLES, attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 

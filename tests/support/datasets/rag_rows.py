@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.evaluators.data.row import ContextChunk, Row
+from leadline.evaluators.data import ContextChunk, Row
 from tests.support.models.tiny_models import WORDS
 
 

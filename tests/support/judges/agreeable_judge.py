@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.transport import Transport

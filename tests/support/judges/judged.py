@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.data.row import Row, RowScore, Unscored
+from leadline.evaluators.core import EvalContext, get
+from leadline.evaluators.data import Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient

@@ -17,18 +17,15 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, Metric, Spec, registry
+from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.selection import Choice

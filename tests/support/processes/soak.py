@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Store

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, RowEvaluator, Spec
+from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Policy
 from tests.support.stores.run_factory import VALUE, Given, answer, make_run, table
 from tests.support.stores.scoring import registered

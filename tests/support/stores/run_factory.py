@@ -10,8 +10,8 @@ from typing import Any
 
 import duckdb
 
-from leadline.evaluators.core.metric import Metric, boolean_metrics
-from leadline.tasks.db.connection import open_run
+from leadline.evaluators.core import Metric, boolean_metrics
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db.run_tables import run_definitions
+from leadline.tasks.db import run_definitions
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset

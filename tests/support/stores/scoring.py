@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core import Evaluator, registry
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.gather import register_jobs
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.jobs import make_jobs, write_jobs
 from leadline.tasks.plan.planner import plan

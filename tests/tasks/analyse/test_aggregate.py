@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Json, Row, RowField, RowScore
+from leadline.evaluators.core import Evaluator, Metric, Spec, registry
+from leadline.evaluators.data import Json, Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from tests.support.stores.run_factory import (
     BOARD,
     VALUE,

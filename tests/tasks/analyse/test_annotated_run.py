@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice, applicable_to, choose
 from leadline.tasks.publish import publish

@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.gate import decide
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.policy.policy_file import load_policy

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40))

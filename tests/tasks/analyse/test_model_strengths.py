@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.data.pair_outcomes import Order, PairOutcome, outcome
+from leadline.evaluators.data import Order, PairOutcome, outcome
 from leadline.tasks.analyse.dataset_metrics import model_strengths, order_note, pair_tables
 from leadline.tasks.analyse.pair_records import merged
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.data.pair_outcomes import Order
+from leadline.evaluators.data import Order
 from leadline.tasks.analyse.pair_records import JudgedPair, position_bias
 
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import Metric
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.analyse import slices as module
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, ChosenColumn, in_words, require_columns
 from leadline.tasks.analyse.slices import benjamini_hochberg, find_slices, permutation_p
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.statistics.statistics import Sample, mean_interval
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run, table
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core import Metric
 from leadline.tasks.analyse.aggregate import measure_trials
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records
+from leadline.tasks.db import open_run, records
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run
 
 CASES = ("a", "b", "c", "d")

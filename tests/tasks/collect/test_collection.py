@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks.ledger.location import read_ledger
 from tests.support.datasets.collecting import Bench, llm

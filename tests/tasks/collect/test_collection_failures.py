@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.collect import Target, collection
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.replies import TargetAnswer

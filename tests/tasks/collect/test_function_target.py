@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.ground import LeadlineError, StoreError, UsageError
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.cases import Case
 from tests.support.datasets.collecting import HASTY, Bench

@@ -9,7 +9,7 @@ import pytest
 
 from leadline.tasks.compare import compare
 from leadline.tasks.compare.results import Churn
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Given, Toy
 from tests.tasks.compare.two_runs import SCORE, cases, completed

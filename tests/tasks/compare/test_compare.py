@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from leadline.evaluators.classification.labels import Classification
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.tasks.compare import Comparison, Margins, MetricComparison, Options, compare
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import BOARD, Basis, Given, Toy, answer, board_scores

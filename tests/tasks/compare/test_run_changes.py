@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.analyse.changes import Changes, read_changes
 from leadline.tasks.compare.run_changes import find_changes
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.runs.baseline import check_against, find_baseline
 from leadline.tasks.runs.tags import set_tag
 from leadline.tasks.store.store import Run, Store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.compare.sides import find, find_versions, match_models
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.tags import all_tags, find_tagged, remove_tag, set_tag

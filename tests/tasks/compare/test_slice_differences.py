@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare import Comparison, Options, compare
 from leadline.tasks.compare.headline import worst_slices
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import Given, Toy, answer
 from tests.tasks.compare.two_runs import LOWER, SCORE, SHARE, completed

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core import Metric
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 

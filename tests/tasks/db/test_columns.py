@@ -9,8 +9,20 @@ from typing import Annotated, Any
 import duckdb
 import pytest
 
-from leadline.tasks.db.columns import Sql, columns_of, definition, line_of, read_lines, table, table_of
-from leadline.tasks.db.run_tables import TABLES, Aggregate, Count, RowId, run_definitions
+from leadline.tasks.db import (
+    TABLES,
+    Aggregate,
+    Count,
+    RowId,
+    Sql,
+    columns_of,
+    definition,
+    line_of,
+    read_lines,
+    run_definitions,
+    table,
+    table_of,
+)
 
 
 @table("readings")

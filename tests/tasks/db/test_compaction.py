@@ -6,8 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from leadline.tasks.db.connection import compact, literal, open_run
-from leadline.tasks.db.run_tables import run_definitions
+from leadline.tasks.db import compact, literal, open_run, run_definitions
 from tests.tasks.publish.sample import make_sample
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from leadline.tasks.db import connect, kept_open, literal, open_run, release
 from leadline.tasks.db import connection as opening
-from leadline.tasks.db.connection import connect, kept_open, literal, open_run, release
 from leadline.tasks.store.store import Run, Store
 from tests.tasks.compare.two_runs import completed
 

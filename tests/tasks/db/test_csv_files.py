@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded, write_csv
 
 HOSTILE = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 
 ROOT = Path(__file__).parents[3]
 OF_PREFECT = ROOT / "flows" / "prefect" / "prefect_schema.sql"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.generate.chunking import Cutting, DocumentChunk, Unit, _encoding, cut
 from leadline.tasks.generate.documents.document import Document, Mark

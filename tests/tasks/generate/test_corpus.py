@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.generate import Corpus, Cutting, DocumentsError, find_files, read_corpus
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import LeadlineError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.ground.text import visible
+from leadline.evaluators.ground import visible
 from leadline.tasks.ground.numbers import bound, duration, figure, money, percent, when
 from leadline.tasks.ground.templating import markdown
 

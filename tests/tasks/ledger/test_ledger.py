@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.evaluators.judge_client import client as client_module
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.evaluators.judge_client.calls import Call, Reply

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.ground import LeadlineError, StoreError, UsageError
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.flows.command.session import check_ledger
 from leadline.tasks.ground.processes import SILENT_S

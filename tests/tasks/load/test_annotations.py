@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.data.annotations import geometry, is_rotated, parts
-from leadline.evaluators.ground.errors import DatasetError
+from leadline.evaluators.data import geometry, is_rotated, parts
+from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.annotations import annotation, expected_annotations, predicted_annotations
 from leadline.tasks.load.values import ValueFault
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, load, rows, tables

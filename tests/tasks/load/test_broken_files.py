@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 from pyarrow.parquet import encryption
 
-from leadline.evaluators.ground.errors import DatasetError
+from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load import load_dataset
 from leadline.tasks.load.source import SourceFile
 from leadline.tasks.store.store import Store

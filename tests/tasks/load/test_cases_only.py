@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from leadline.evaluators.ground.errors import DatasetError
-from leadline.tasks.db.connection import attach_dataset
+from leadline.evaluators.ground import DatasetError
+from leadline.tasks.db import attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import load, write

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import DatasetError
+from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load import load_dataset
 from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.store.store import Store

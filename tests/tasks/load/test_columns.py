@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.errors import DatasetError, UsageError
+from leadline.evaluators.ground import DatasetError, ErrorCode, UsageError
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.load.column_map import project_map
 from leadline.tasks.load.field_names import field_names, field_of, known_names

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from leadline.evaluators.ground.errors import DatasetError
+from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.columnwise import stage_records
 from tests.support.datasets.loading import as_jsonl, load, rows, tables
 

@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.cli.main import run
-from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.mutations import MAKERS, hostile

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import DatasetError
+from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import tables

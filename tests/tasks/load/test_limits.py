@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.ground.errors import DatasetError, StoreError
+from leadline.evaluators.ground import DatasetError, StoreError
 from leadline.tasks.load import limits, load_dataset
 from leadline.tasks.load.readers import _parquet_process, json_values
 from leadline.tasks.store.store import Store

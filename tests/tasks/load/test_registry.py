@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from docs.build import column_table, format_table
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.formats import registry
 from leadline.tasks.load.formats.base import DatasetFormat

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.data.row import NotApplicable, Row
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.data import NotApplicable, Row
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.privacy.encoding_guardrail import EncodingGuardrail
 from leadline.tasks.load import load_dataset
 from leadline.tasks.perturb.copies import Perturbed, perturb

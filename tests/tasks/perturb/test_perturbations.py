@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.perturb import text_edits as words
 from leadline.tasks.perturb import thesaurus
 from leadline.tasks.perturb.intensity import OF_CHARACTERS, Amount, Intensity, drawn, how_many, slips

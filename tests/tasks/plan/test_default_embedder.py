@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.refs import OFFLINE
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.ground import OFFLINE
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15
 from leadline.evaluators.settings.settings import Settings

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.data.row import RowField
-from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.db.tables import digests_of
+from leadline.evaluators.data import RowField
+from leadline.tasks.db import attach_dataset, connect, digests_of
 from leadline.tasks.plan.dataset_profile import profile
 from leadline.tasks.score.rows import read_rows
 from tests.support.datasets.loading import as_jsonl, load

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.pairwise.preference import Preference
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
-from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.pipeline import plan_run
 from leadline.tasks.plan.cost import estimate
 from leadline.tasks.plan.jobs import make_jobs

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core import registry
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.core import EvalContext, registry
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.jobs import make_jobs, read_jobs, write_jobs

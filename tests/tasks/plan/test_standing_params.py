@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.selection import choose, standing_params
 

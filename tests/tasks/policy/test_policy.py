@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core import Metric, all_evaluators, get
 from leadline.tasks.policy.policy import Policy, Role, Rule
 from leadline.tasks.policy.policy_file import load_policy, shipped
 

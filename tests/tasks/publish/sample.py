@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
-from leadline.tasks.db.run_tables import run_definitions
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import DATASET_TABLES, connect, literal, run_definitions, sql
 from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Run, Store
 

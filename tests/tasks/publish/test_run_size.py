@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.tasks import pipeline
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import open_run, sql
 from tests.tasks.publish.sample import make_sample
 
 CASES, MODELS, EVALUATORS = 1_000, 3, 6

@@ -10,8 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import open_run, sql
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.publish.summary import MOST_TEXT, Piece, Summary
 from tests.tasks.publish.sample import make_sample

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.run_tables import TrialSpread
+from leadline.tasks.db import TrialSpread, open_run
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.publish.trial_advice import trial_advice
 from leadline.tasks.publish.views import Facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import all_evaluators
 from leadline.tasks.publish.trust_cards import TrustCard, merged, read_cards, write_cards
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ground.processes import process_record

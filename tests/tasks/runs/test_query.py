@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.tasks.runs import query
 from leadline.tasks.runs.query import RUN_TABLES, archive
 from leadline.tasks.store.store import Store

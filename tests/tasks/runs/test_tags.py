@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.tasks.ground.files import locked
 from leadline.tasks.runs.tags import remove_tag, set_tag, tags_of
 from leadline.tasks.store.store import Store

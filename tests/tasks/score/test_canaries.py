@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks import pipeline
 from leadline.tasks.ledger.location import read_ledger

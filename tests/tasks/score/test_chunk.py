@@ -12,11 +12,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.base import Evaluator, Lane, RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, Evaluator, Lane, Metric, RowEvaluator, Spec
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import ModelRef
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score import planned_rows
 from leadline.tasks.score.chunk import score_chunk

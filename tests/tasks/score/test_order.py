@@ -9,11 +9,9 @@ from typing import ClassVar
 
 import pytest
 
-from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Row, RowField, RowScore
-from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.core import EvalContext, Evaluator, Metric, Spec
+from leadline.evaluators.data import Row, RowField, RowScore
+from leadline.evaluators.ground import ModelRef
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.score.planned_rows import BATCH_ROWS
 from leadline.tasks.store.store import Store

@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 from typing import ClassVar
 
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import calls_of
 

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity, Span, Unscored
-from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.core import EvalContext, Evaluator, Metric, Spec
+from leadline.evaluators.data import Evidence, Flag, Reason, Row, RowField, RowScore, Severity, Span, Unscored
+from leadline.evaluators.ground import ModelUnavailable
 from leadline.tasks.score.scoring import GIVE_UP_AFTER, log, score_rows
 from leadline.tasks.store.segments import StoredScore
 

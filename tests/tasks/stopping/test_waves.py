@@ -9,7 +9,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.tasks.store import object_storage
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Store

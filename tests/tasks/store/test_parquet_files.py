@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.tasks.store import parquet_files as module
 from leadline.tasks.store.parquet_files import atomic_parquet, intact_parquet_files
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ground.files import write_json

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.data.row import Evidence, Flag, Json, NotApplicable, Reason, RowScore, Severity, Unscored
+from leadline.evaluators.data import Evidence, Flag, Json, NotApplicable, Reason, RowScore, Severity, Unscored
 from leadline.tasks.store.segments import segment_rows, stored, unscored_rows
 
 TEXTS = st.text(max_size=5) | st.sampled_from(["\ud800", "a\udfffb", "NaN"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.tasks.store.store import Store
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.plugins.ops.maintenance import backup
 from leadline.plugins.ops.maintenance.backup import LIST, back_up, restore
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.store.store import Store
 
 ROWS = [{"question": f"Q{n}?", "expected_answer": f"It is {n}", "actual_answer": f"It is {n % 2}"} for n in range(4)]

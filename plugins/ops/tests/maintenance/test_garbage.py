@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import leadline
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.plugins.ops.maintenance import garbage
 from leadline.plugins.ops.maintenance.contents import LOCK
 from leadline.plugins.ops.maintenance.garbage import GarbageItem, drop_garbage, find_garbage
 from leadline.plugins.ops.maintenance.retention import Retention
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.ground.files import digest, locked, write_json
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.runs.lookup import find_run

@@ -14,9 +14,9 @@ import pytest
 from pyarrow import parquet
 
 import leadline
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, Damage, check_store
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import read_judged_rows
 from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import leadline
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store, migrate
 from leadline.tasks.store.digests import is_sealed
 from leadline.tasks.store.store import DIGESTS, Store

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.plugins.ops.maintenance.retention import Retention, load_retention, runs_to_drop, seconds_of
 
 NOW = datetime(2026, 6, 30, tzinfo=UTC).timestamp()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground import UsageError
 from leadline.plugins.ops.notify.notice import Kind
 from leadline.plugins.ops.notify.recipients import EVERYTHING, Recipient, find_recipients, service_of
 

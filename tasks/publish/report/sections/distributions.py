@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Facts, MetricView, ModelView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from leadline.tasks.db.run_tables import Insight
+from leadline.tasks.db import Insight
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Facts

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from leadline.evaluators.ground.text import visible
+from leadline.evaluators.ground import visible
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.spending import spending

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.data.details import Confusion, Details, LabelValues
+from leadline.evaluators.data import Confusion, Details, LabelValues
 from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.report.canvas import Canvas, canvas
 from leadline.tasks.publish.report.plots import Plot, plot

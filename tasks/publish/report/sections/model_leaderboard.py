@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.evaluators.core.suites import folded
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import show_targets
+from leadline.tasks.db import show_targets, sql
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Facts, ModelView

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.tasks.db.run_tables import Aggregate
+from leadline.tasks.db import Aggregate
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.standings import standings

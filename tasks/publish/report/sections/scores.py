@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leadline.evaluators.core.suites import folded
-from leadline.evaluators.ground.text import count, nouns
-from leadline.tasks.db.run_tables import Aggregate
+from leadline.evaluators.ground import count, nouns
+from leadline.tasks.db import Aggregate
 from leadline.tasks.ground.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground.text import listing
+from leadline.evaluators.ground import listing
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db import sql
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.views import Facts, MetricView, ModelView
 

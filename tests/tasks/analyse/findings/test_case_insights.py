@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core import Metric
 from tests.support.stores.problem_factory import Needs
 from tests.support.stores.run_factory import Basis, Given, Toy, answer
 from tests.support.stores.scoring import registered

@@ -16,7 +16,7 @@ from leadline.tasks.analyse.findings.failure_clusters import SURE, over_represen
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.text_clusters import clusters as divided
 from leadline.tasks.analyse.text_clusters import text_vectors
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Role, Rule
 from tests.support.stores.problem_factory import GROUPED, problems
 from tests.support.stores.run_factory import Given, Toy, answer, make_run, table

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core import Metric
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Policy
 from tests.support.stores.run_factory import BOARD, VALUE, Basis, Given, Toy, answer, board_scores, make_run, table
 

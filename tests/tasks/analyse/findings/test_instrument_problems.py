@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Reason
+from leadline.evaluators.core import Metric
+from leadline.evaluators.data import Reason
 from leadline.tasks.analyse.findings.instrument_problems import _REASONS
 from tests.support.stores.problem_factory import GROUPED, even, of_type, problems
 from tests.support.stores.run_factory import Basis, Given, Toy

@@ -10,7 +10,7 @@ from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.slices import find_slices
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Policy, Role, Rule
 from tests.support.stores.run_factory import Given, Toy, answer, make_run, table
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.data.pair_outcomes import PairOutcome, Preferred, outcome, to_payload
+from leadline.evaluators.data import PairOutcome, Preferred, outcome, to_payload
 from leadline.evaluators.pairwise.preference import Preference
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from tests.support.stores.problem_factory import GROUPED
 from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run, table
 

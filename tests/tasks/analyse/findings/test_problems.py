@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.data.row import Severity
+from leadline.evaluators.core import Metric
+from leadline.evaluators.data import Severity
 from leadline.tasks.analyse.findings.model_problems import MOST_FLIPS, how_bad
 from tests.support.stores.problem_factory import even, of_type, problems
 from tests.support.stores.run_factory import BOARD, VALUE, Basis, Given, Toy, answer, board_scores

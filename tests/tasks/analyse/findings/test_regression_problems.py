@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.compare.run_changes import find_changes
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.store.store import Store
 from tests.support.stores.problem_factory import GROUPED, SEED

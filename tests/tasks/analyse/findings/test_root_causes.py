@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core import all_evaluators
 from leadline.tasks.analyse.findings.root_causes import (
     ASPECTS,
     Cause,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core import INF, Metric
 from leadline.tasks.policy.policy import Role, Rule
 from tests.support.stores.problem_factory import GROUPED, problems
 from tests.support.stores.run_factory import VALUE, Given, Toy, answer

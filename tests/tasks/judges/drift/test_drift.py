@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings.judge_config import JuryConfig

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
 from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.judges.labels.judge_comparison import compare_judges, costs_of

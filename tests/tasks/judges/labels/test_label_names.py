@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core import get
 from leadline.tasks.judges.labels.label_files import unknown_names
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.core import Metric
+from leadline.evaluators.ground import StoreError, UsageError
 from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
 from leadline.tasks.judges.labels.label_files import read_labels, write_labels

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground import StoreError
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.gate import Decision, decide
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import read_judged_rows
 from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.main import run as leadline
-from leadline.evaluators.ground.errors import UsageError
-from leadline.tasks.db.connection import open_run
+from leadline.evaluators.ground import UsageError
+from leadline.tasks.db import open_run
 from leadline.tasks.ground import plugins
 from leadline.tasks.publish import publish, run_results
 from leadline.tasks.publish.exports import frames

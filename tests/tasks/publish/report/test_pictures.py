@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leadline.evaluators.data.rle import encode_counts
+from leadline.evaluators.data import encode_counts
 from leadline.tasks.publish.report.canvas import canvas
 from leadline.tasks.publish.report.plots import HEIGHT, MOST_LINES, WIDTH, plot
 

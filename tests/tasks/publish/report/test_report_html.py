@@ -16,9 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
-from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import show_targets
+from leadline.tasks.db import open_run, show_targets, sql
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.publish import publish
 from leadline.tasks.publish.exports.report_html import page as page_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.publish.exports.report_html import page
 from leadline.tasks.publish.exports.report_markdown import MarkdownReport
 from leadline.tasks.publish.report.section import SECTIONS, Section, all_sections, register_section

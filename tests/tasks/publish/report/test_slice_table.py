@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.slices import find_slices
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.db import open_run
 from leadline.tasks.publish.exports.report_html import page
 from leadline.tasks.publish.exports.report_json import JsonReport
 from leadline.tasks.publish.exports.report_markdown import MarkdownReport
