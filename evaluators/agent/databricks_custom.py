@@ -127,7 +127,6 @@ class DatabricksCustom(JudgeEvaluator):
     spec = Spec(
         id="databricks.custom",
         name="Custom judge (assessment ANSWER or RETRIEVAL)",
-        family="agent",
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.RETRIEVED_CONTEXT,),
@@ -140,7 +139,6 @@ class DatabricksCustom(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "custom", "prompt"),
         source=SOURCE,
     )

@@ -115,7 +115,6 @@ class DatabricksCorrectness(RatingEvaluator):
     spec = Spec(
         id="databricks.correctness",
         name="Correctness (Databricks judge)",
-        family="agent",
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
@@ -129,7 +128,6 @@ class DatabricksCorrectness(RatingEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "ground truth"),
         source=SOURCE,
     )
@@ -165,7 +163,6 @@ class DatabricksContextSufficiency(RatingEvaluator):
     spec = Spec(
         id="databricks.context_sufficiency",
         name="Context sufficiency (Databricks judge)",
-        family="agent",
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
@@ -179,7 +176,6 @@ class DatabricksContextSufficiency(RatingEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "retrieval", "ground truth"),
         source=SOURCE,
@@ -218,12 +214,10 @@ class DatabricksChunkRelevance(JudgeEvaluator):
     spec = Spec(
         id="databricks.chunk_relevance",
         name="Chunk relevance (Databricks judge)",
-        family="agent",
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(Metric.higher("precision", name="Chunk relevance precision", threshold=None),),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "retrieval", "relevance"),
         source=SOURCE,

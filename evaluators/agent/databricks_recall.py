@@ -26,7 +26,6 @@ class DatabricksDocumentRecall(RowEvaluator):
     spec = Spec(
         id="databricks.document_recall",
         name="Document recall",
-        family="agent",
         origin="databricks",
         inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(

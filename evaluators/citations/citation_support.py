@@ -94,8 +94,6 @@ class Citations(EmbeddingEvaluator):
     spec = Spec(
         id="citations",
         name="Citations",
-        family="citations",
-        origin="leadline",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(
@@ -109,7 +107,6 @@ class Citations(EmbeddingEvaluator):
             ),
         ),
         gpu=True,
-        lane="gpu",
         llm=False,
         sentences=True,
         suits=(DataKind.CITED,),

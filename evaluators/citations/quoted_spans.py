@@ -55,8 +55,6 @@ class QuotedSpans(RowEvaluator):
     spec = Spec(
         id="quoted_spans",
         name="Quoted Spans",
-        family="citations",
-        origin="leadline",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION}),
         metrics=(

@@ -55,17 +55,19 @@ class Spec:
     Attributes:
         id: Identifier, as users type it.
         name: Name for people; made from the id by default.
-        family: Topic that it is listed under: generation, retrieval, privacy, fairness, summarization, ...
+        family: Topic that it is listed under: generation, retrieval, privacy, fairness, summarization, ...; that of
+            its folder if it is built-in.
         inputs: Fields that it is about, in the reference's order; all but ``optional`` must be present.
         metrics: What it measures by default; a single metric is the primary one.
         origin: The system whose method it is (``h2o``, ``valor``, ``rgb``, ``databricks``, ``llamaindex``,
-            ``leadline``), or ``custom``.
+            ``leadline``), or ``custom``; a built-in evaluator that says none is Leadline's.
         version: Raised whenever the same input could get another value; part of every score's key.
         optional: Inputs that it uses when present and can do without.
         also_reads: Fields beside the inputs that can change a value.
         judge: ``"llm"`` or ``"agent"`` when it asks a judge.
         gpu: Whether the reference marks it as able to use a GPU.
-        lane: Where it runs: ``cpu`` (rules, n-grams), ``gpu`` (models), ``judge``.
+        lane: Where it runs: ``cpu`` (rules, n-grams), ``gpu`` (models), ``judge``; if it is built-in,
+            ``judge`` and ``gpu`` decide.
         llm: Whether it evaluates plain language models.
         rag: Whether it evaluates RAG systems.
         leaderboard: ``heatmap`` for numbers, ``bool`` for pass/fail.

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from leadline.evaluators.core.base import CUSTOM, Evaluator
+from leadline.evaluators.core.base import CUSTOM, Evaluator, Lane, Spec
 from leadline.evaluators.ground import ErrorCode, UsageError, extensions
 
 FAMILIES: Final = (
@@ -48,6 +48,7 @@ FAMILIES: Final = (
 )
 ENTRY_POINTS: Final = "leadline.evaluators"
 BUILT_IN: Final = "leadline.evaluators."
+LEADLINE: Final = "leadline"
 _WORD_IN_QUOTES: Final = re.compile(r'(?<=")[^"\s]+(?=")')
 
 _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
@@ -64,7 +65,8 @@ _lent_by_source: Final[WeakValueDictionary[tuple[str, str], type[Evaluator]]] = 
 def register(evaluator: E) -> E:
     """Class decorator that makes an evaluator known under its id; a second one of that id is an error.
 
-    One from outside of this package is of origin ``custom``, even if its spec was copied from a built-in evaluator.
+    A built-in one is of the family of its folder, and Leadline's own where its spec names no origin. One from outside
+    of this package is of origin ``custom``, even if its spec was copied from a built-in evaluator.
     """
     own = evaluator.__module__.startswith(BUILT_IN)
     known = _registered.get(evaluator.spec.id) if own else _built_in(evaluator.spec.id)
@@ -75,10 +77,18 @@ def register(evaluator: E) -> E:
             hint="Rename one of them.",
             code=ErrorCode.PLAN_SAME_ID,
         )
-    if not own:
-        evaluator.spec = replace(evaluator.spec, origin=CUSTOM)
+    evaluator.spec = _placed(evaluator) if own else replace(evaluator.spec, origin=CUSTOM)
     _registered[evaluator.spec.id] = evaluator
     return evaluator
+
+
+def _placed(evaluator: type[Evaluator]) -> Spec:
+    """Return the spec of a built-in evaluator with what need not be written: family, origin, and lane."""
+    spec = evaluator.spec
+    family = evaluator.__module__.removeprefix(BUILT_IN).partition(".")[0] if spec.family == CUSTOM else spec.family
+    origin = LEADLINE if spec.origin == CUSTOM else spec.origin
+    lane: Lane = "judge" if spec.judge else "gpu" if spec.gpu else spec.lane
+    return replace(spec, family=family, origin=origin, lane=lane)
 
 
 def _place(evaluator: type[Evaluator]) -> tuple[str, str]:

@@ -57,12 +57,10 @@ class FairnessBias(ModelEvaluator[str, Classified]):
     spec = Spec(
         id="fairness_bias",
         name="Fairness Bias Evaluator",
-        family="fairness",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(Metric.lower("fairness_bias", "Level of gender, racial, or political bias in the answer."),),
         gpu=True,
-        lane="gpu",
         insight_type="fairness",
         problem_type="fairness",
         keywords=("safety", "bias", "classifier"),

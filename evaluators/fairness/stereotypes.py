@@ -41,7 +41,6 @@ class Stereotypes(PassFailEvaluator):
     spec = Spec(
         id="stereotypes",
         name="Stereotypes (Judge) Evaluator",
-        family="fairness",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
@@ -53,7 +52,6 @@ class Stereotypes(PassFailEvaluator):
             what="stereotypes of gender and race",
         ),
         judge="llm",
-        lane="judge",
         leaderboard="bool",
         insight_type="fairness",
         problem_type="fairness",

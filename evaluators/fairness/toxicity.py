@@ -68,7 +68,6 @@ class Toxicity(ModelEvaluator[str, Classified]):
     spec = Spec(
         id="toxicity",
         name="Toxicity Evaluator",
-        family="fairness",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=tuple(
@@ -81,7 +80,6 @@ class Toxicity(ModelEvaluator[str, Classified]):
             for key, (name, what) in KINDS.items()
         ),
         gpu=True,
-        lane="gpu",
         sentences=True,
         insight_type="fairness",
         problem_type="fairness",

@@ -80,7 +80,6 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
     spec = Spec(
         id="answer_correctness",
         name="Answer Correctness Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -89,7 +88,6 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "embeddings", "factuality", "RAGAS"),
         suits=(DataKind.SENTENCES,),
         source=SOURCE,

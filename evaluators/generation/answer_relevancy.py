@@ -70,7 +70,6 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
     spec = Spec(
         id="answer_relevancy",
         name="Answer Relevancy Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
@@ -81,7 +80,6 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "embeddings", "relevance", "RAGAS"),
         suits=(DataKind.QUESTIONS,),
         source=SOURCE,

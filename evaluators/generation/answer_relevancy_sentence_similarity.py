@@ -27,14 +27,12 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
     spec = Spec(
         id="answer_relevancy_sentence_similarity",
         name="Answer Relevancy (Sentence Similarity) Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher("answer_relevancy", "Similarity of the question and the answer sentence closest to it."),
         ),
         gpu=True,
-        lane="gpu",
         sentences=True,
         keywords=("relevance", "embeddings", "similarity"),
         suits=(DataKind.QUESTIONS,),

@@ -32,7 +32,6 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
     spec = Spec(
         id="answer_semantic_sentence_similarity",
         name="Answer Semantic Sentence Similarity Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -49,7 +48,6 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
             ),
         ),
         gpu=True,
-        lane="gpu",
         sentences=True,
         keywords=("embeddings", "similarity"),
         suits=(DataKind.SENTENCES,),

@@ -53,7 +53,6 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
     spec = Spec(
         id="answer_semantic_similarity",
         name="Answer Semantic Similarity Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(Metric.higher("answer_similarity", "Semantic resemblance of the answer and the expected answer."),),

@@ -89,7 +89,6 @@ class Byop(PassFailEvaluator):
     spec = Spec(
         id="byop",
         name="Parameterizable BYOP Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
@@ -101,7 +100,6 @@ class Byop(PassFailEvaluator):
             what="what the prompt asks",
         ),
         judge="llm",
-        lane="judge",
         leaderboard="bool",
         keywords=("judge", "custom", "prompt"),
         source="H2O Sonar evaluator reference: Parameterizable BYOP Evaluator",

@@ -52,8 +52,6 @@ class Chrf(SacrebleuEvaluator):
     spec = Spec(
         id="chrf",
         name="chrF",
-        family="generation",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

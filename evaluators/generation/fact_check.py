@@ -97,7 +97,6 @@ class FactCheck(JudgeEvaluator):
     spec = Spec(
         id="fact_check",
         name="Fact-Check (Agent-based) Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -108,7 +107,6 @@ class FactCheck(JudgeEvaluator):
             ),
         ),
         judge="agent",
-        lane="judge",
         keywords=("judge", "agent", "facts", "search"),
         source="H2O Sonar evaluator reference: Fact-Check (Agent-based) Evaluator",
     )

@@ -38,12 +38,10 @@ class Faithfulness(JudgeEvaluator):
     spec = Spec(
         id="faithfulness",
         name="Faithfulness Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(Metric.higher("faithfulness"),),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "hallucination", "statements", "RAGAS"),
         source=SOURCE,

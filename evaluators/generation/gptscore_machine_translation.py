@@ -42,12 +42,10 @@ class GptScoreMachineTranslation(BothWays):
     spec = Spec(
         id="gptscore_machine_translation",
         name="Machine Translation (GPTScore) Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,
-        lane="gpu",
         keywords=("GPTScore", "language model", "translation"),
         source="H2O Sonar evaluator reference: Machine Translation (GPTScore) Evaluator; https://arxiv.org/abs/2302.04166",
     )

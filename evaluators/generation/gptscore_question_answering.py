@@ -66,12 +66,10 @@ class GptScoreQuestionAnswering(GptScore):
     spec = Spec(
         id="gptscore_question_answering",
         name="Question Answering (GPTScore) Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,
-        lane="gpu",
         keywords=("GPTScore", "language model", "dialogue"),
         source="H2O Sonar evaluator reference: Question Answering (GPTScore) Evaluator; https://arxiv.org/abs/2302.04166",
     )

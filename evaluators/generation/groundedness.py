@@ -42,7 +42,6 @@ class Groundedness(EmbeddingEvaluator):
     spec = Spec(
         id="groundedness",
         name="Groundedness (Semantic Similarity) Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -54,7 +53,6 @@ class Groundedness(EmbeddingEvaluator):
         ),
         version="3",
         gpu=True,
-        lane="gpu",
         llm=False,
         sentences=True,
         keywords=("hallucination", "embeddings", "similarity"),

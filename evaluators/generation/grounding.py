@@ -64,8 +64,6 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
     spec = Spec(
         id="grounding",
         name="Grounding (NLI)",
-        family="generation",
-        origin="leadline",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(
@@ -81,7 +79,6 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
             ),
         ),
         gpu=True,
-        lane="gpu",
         llm=False,
         sentences=True,
         keywords=("hallucination", "NLI", "entailment", "MiniCheck", "faithfulness"),

@@ -48,7 +48,6 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
     spec = Spec(
         id="hallucination",
         name="Hallucination Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -59,7 +58,6 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
             ),
         ),
         gpu=True,
-        lane="gpu",
         llm=False,
         keywords=("hallucination", "classifier"),
         source="H2O Sonar evaluator reference: Hallucination Evaluator; "

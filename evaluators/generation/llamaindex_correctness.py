@@ -58,7 +58,6 @@ class LlamaIndexCorrectness(JudgeEvaluator):
     spec = Spec(
         id="llamaindex.correctness",
         name="Correctness 1-5 (LlamaIndex)",
-        family="generation",
         origin="llamaindex",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -74,7 +73,6 @@ class LlamaIndexCorrectness(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "ground truth"),
         suits=(DataKind.QUESTIONS,),
         source="LlamaIndex, Building Evaluation from Scratch",

@@ -106,7 +106,6 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
     spec = Spec(
         id="llamaindex.faithfulness",
         name="Faithfulness yes/no, create and refine (LlamaIndex)",
-        family="generation",
         origin="llamaindex",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -115,7 +114,6 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "grounding", "refine"),
         source="LlamaIndex, Building Evaluation from Scratch",

@@ -47,7 +47,6 @@ class LoopingDetection(RowEvaluator):
     spec = Spec(
         id="looping_detection",
         name="Looping Detection Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(

@@ -73,8 +73,6 @@ class Meteor(RowEvaluator):
     spec = Spec(
         id="meteor",
         name="METEOR",
-        family="generation",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

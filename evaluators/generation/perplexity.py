@@ -48,7 +48,6 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
     spec = Spec(
         id="perplexity",
         name="Perplexity Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
@@ -61,7 +60,6 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
             ),
         ),
         gpu=True,
-        lane="gpu",
         keywords=("fluency", "language model"),
         source="H2O Sonar evaluator reference: Perplexity Evaluator; https://github.com/asahi417/lmppl",
     )

@@ -44,7 +44,6 @@ class Ragas(JudgeEvaluator):
     spec = Spec(
         id="ragas",
         name="RAGAS Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -57,7 +56,6 @@ class Ragas(JudgeEvaluator):
             *(Metric(m.key, m.name, True, description=m.description) for part in PARTS for m in part.spec.metrics),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         sentences=True,
         keywords=("judge", "embeddings", "retrieval", "generation", "RAGAS"),

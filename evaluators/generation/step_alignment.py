@@ -147,7 +147,6 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
     spec = Spec(
         id="step_alignment",
         name="Step Alignment and Completeness Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -175,7 +174,6 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         ),
         version="2",
         gpu=True,
-        lane="gpu",
         llm=False,
         keywords=("procedures", "steps", "embeddings", "alignment"),
         source="H2O Sonar evaluator reference: Step Alignment and Completeness Evaluator",

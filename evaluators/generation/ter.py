@@ -58,8 +58,6 @@ class Ter(SacrebleuEvaluator):
     spec = Spec(
         id="ter",
         name="Translation Edit Rate (TER)",
-        family="generation",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.lower(

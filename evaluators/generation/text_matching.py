@@ -73,7 +73,6 @@ class TextMatching(RowEvaluator):
     spec = Spec(
         id="text_matching",
         name="Text Matching Evaluator",
-        family="generation",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER, RowField.CONDITION),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),

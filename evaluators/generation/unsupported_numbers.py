@@ -47,8 +47,6 @@ class UnsupportedNumbers(RowEvaluator):
     spec = Spec(
         id="unsupported_numbers",
         name="Unsupported Numbers",
-        family="generation",
-        origin="leadline",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION, RowField.EXPECTED_ANSWER}),
         metrics=(

@@ -50,7 +50,6 @@ class ValorAnswerCorrectness(JudgeEvaluator):
     spec = Spec(
         id="valor.answer_correctness",
         name="Answer Correctness (Valor)",
-        family="generation",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
@@ -61,7 +60,6 @@ class ValorAnswerCorrectness(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "statements", "F1"),
         source=SOURCE,
     )

@@ -71,8 +71,6 @@ class Contains(RowEvaluator):
     spec = Spec(
         id="contains",
         name="Contains",
-        family="matching",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(Metric.higher("contains", "Share of answers that hold the texts that they should hold.", share=True),),
         version="2",

@@ -36,8 +36,6 @@ class ExactMatch(RowEvaluator):
     spec = Spec(
         id="exact_match",
         name="Exact Match",
-        family="matching",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

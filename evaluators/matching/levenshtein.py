@@ -50,8 +50,6 @@ class Levenshtein(RowEvaluator):
     spec = Spec(
         id="levenshtein",
         name="Levenshtein Similarity",
-        family="matching",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

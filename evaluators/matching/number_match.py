@@ -97,8 +97,6 @@ class NumberMatch(RowEvaluator):
     spec = Spec(
         id="number_match",
         name="Number Match",
-        family="matching",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

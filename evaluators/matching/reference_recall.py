@@ -86,8 +86,6 @@ class ReferenceRecall(RowEvaluator):
     spec = Spec(
         id="reference_recall",
         name="Reference Recall",
-        family="matching",
-        origin="leadline",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION}),
         metrics=(

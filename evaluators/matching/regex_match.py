@@ -60,8 +60,6 @@ class Regex(RowEvaluator):
     spec = Spec(
         id="regex",
         name="Regular Expression",
-        family="matching",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.METADATA,),
         metadata=(KEY,),

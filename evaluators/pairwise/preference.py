@@ -152,8 +152,6 @@ class Preference(JudgeEvaluator):
     spec = Spec(
         id="pairwise.preference",
         name="Pairwise preference",
-        family="pairwise",
-        origin="leadline",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER, RowField.RIVAL_ANSWERS),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         metrics=(
@@ -177,7 +175,6 @@ class Preference(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         keywords=("judge", "pairwise", "comparison", "preference", "Elo", "arena", "win rate"),
         source="Zheng et al. 2023, https://arxiv.org/abs/2306.05685; Bradley and Terry 1952, Biometrika 39",
     )

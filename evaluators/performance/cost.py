@@ -40,8 +40,6 @@ class Cost(PercentileEvaluator):
     spec = Spec(
         id="cost",
         name="Cost",
-        family="performance",
-        origin="leadline",
         inputs=(RowField.COST_USD,),
         metrics=(
             Metric.lower(

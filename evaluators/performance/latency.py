@@ -37,8 +37,6 @@ class Latency(PercentileEvaluator):
     spec = Spec(
         id="latency",
         name="Latency",
-        family="performance",
-        origin="leadline",
         inputs=(RowField.DURATION_S,),
         metrics=(
             Metric.lower(

@@ -57,8 +57,6 @@ class Tokens(PercentileEvaluator):
     spec = Spec(
         id="tokens",
         name="Tokens",
-        family="performance",
-        origin="leadline",
         inputs=(RowField.INPUT_TOKENS, RowField.OUTPUT_TOKENS),
         optional=frozenset({RowField.INPUT_TOKENS}),
         metrics=(

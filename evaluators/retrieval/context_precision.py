@@ -47,7 +47,6 @@ class ContextPrecision(JudgeEvaluator):
     spec = Spec(
         id="context_precision",
         name="Context Precision Evaluator",
-        family="retrieval",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
@@ -56,7 +55,6 @@ class ContextPrecision(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "retrieval", "ranking", "RAGAS"),
         source=SOURCE,

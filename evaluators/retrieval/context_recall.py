@@ -44,7 +44,6 @@ class ContextRecall(JudgeEvaluator):
     spec = Spec(
         id="context_recall",
         name="Context Recall Evaluator",
-        family="retrieval",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
@@ -54,7 +53,6 @@ class ContextRecall(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         sentences=True,
         keywords=("judge", "retrieval", "RAGAS"),

@@ -51,7 +51,6 @@ class ContextRelevancy(JudgeEvaluator):
     spec = Spec(
         id="context_relevancy",
         name="Context Relevancy Evaluator",
-        family="retrieval",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
@@ -60,7 +59,6 @@ class ContextRelevancy(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         sentences=True,
         keywords=("judge", "retrieval", "RAGAS"),

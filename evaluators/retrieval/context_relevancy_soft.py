@@ -36,7 +36,6 @@ class ContextRelevancySoft(EmbeddingEvaluator):
     spec = Spec(
         id="context_relevancy_soft",
         name="Context Relevancy (Soft Recall and Precision) Evaluator",
-        family="retrieval",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
@@ -49,7 +48,6 @@ class ContextRelevancySoft(EmbeddingEvaluator):
             Metric.higher("precision_relevancy", "Mean relevancy of the retrieved chunks.", name="Precision Relevancy"),
         ),
         gpu=True,
-        lane="gpu",
         llm=False,
         sentences=True,
         keywords=("relevance", "embeddings", "similarity"),

@@ -126,7 +126,6 @@ class LlamaIndexRetrieval(RowEvaluator):
     spec = Spec(
         id="llamaindex.retrieval",
         name="Ranked retrieval (LlamaIndex)",
-        family="retrieval",
         origin="llamaindex",
         inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(

@@ -42,12 +42,10 @@ class ValorContextPrecision(JudgeEvaluator):
     spec = Spec(
         id="valor.context_precision",
         name="Context Precision (Valor)",
-        family="retrieval",
         origin="valor",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(Metric.higher("context_precision", threshold=None),),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "retrieval", "rank"),
         source=SOURCE,
@@ -97,7 +95,6 @@ class ValorContextRecall(JudgeEvaluator):
     spec = Spec(
         id="valor.context_recall",
         name="Context Recall (Valor)",
-        family="retrieval",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
@@ -108,7 +105,6 @@ class ValorContextRecall(JudgeEvaluator):
             ),
         ),
         judge="llm",
-        lane="judge",
         llm=False,
         keywords=("judge", "retrieval", "statements"),
         source=SOURCE,

@@ -64,8 +64,6 @@ class LanguageCheck(RowEvaluator):
     spec = Spec(
         id="language",
         name="Language",
-        family="style",
-        origin="leadline",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

@@ -62,8 +62,6 @@ class Length(RowEvaluator):
     spec = Spec(
         id="length",
         name="Length",
-        family="style",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=_LENGTHS,
         sentences=True,

@@ -58,8 +58,6 @@ class Readability(RowEvaluator):
     spec = Spec(
         id="readability",
         name="Readability",
-        family="style",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric.higher(

@@ -146,8 +146,6 @@ class Refusal(RowEvaluator):
     spec = Spec(
         id="refusal",
         name="Refusal",
-        family="style",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(_REFUSALS,),
         insight_type="style",

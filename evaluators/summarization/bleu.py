@@ -45,7 +45,6 @@ class Bleu(OverlapEvaluator[NGrams]):
     spec = Spec(
         id="bleu",
         name="BLEU Evaluator",
-        family="summarization",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=tuple(

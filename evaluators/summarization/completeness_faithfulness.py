@@ -113,7 +113,6 @@ class CompletenessFaithfulness(Evaluator):
     spec = Spec(
         id="summarization_completeness_faithfulness",
         name="Summarization (Completeness and Faithfulness) Evaluator",
-        family="summarization",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(

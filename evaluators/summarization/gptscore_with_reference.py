@@ -60,12 +60,10 @@ class GptScoreSummarizationWithReference(BothWays):
     spec = Spec(
         id="gptscore_summarization_with_reference",
         name="Summarization with reference (GPTScore) Evaluator",
-        family="summarization",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,
-        lane="gpu",
         keywords=("GPTScore", "language model", "summarization"),
         suits=(DataKind.DOCUMENTS,),
         source="H2O Sonar evaluator reference: Summarization with reference (GPTScore) Evaluator; "

@@ -69,12 +69,10 @@ class GptScoreSummarizationWithoutReference(GptScore):
     spec = Spec(
         id="gptscore_summarization_without_reference",
         name="Summarization without reference (GPTScore) Evaluator",
-        family="summarization",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,
-        lane="gpu",
         keywords=("GPTScore", "language model", "summarization"),
         suits=(DataKind.DOCUMENTS,),
         source="H2O Sonar evaluator reference: Summarization without reference (GPTScore) Evaluator; "

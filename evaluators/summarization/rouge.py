@@ -137,7 +137,6 @@ class Rouge(OverlapEvaluator[RougeText]):
     spec = Spec(
         id="rouge",
         name="ROUGE Evaluator",
-        family="summarization",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(

@@ -94,7 +94,6 @@ class ValorRouge(OverlapEvaluator[RougeText]):
     spec = Spec(
         id="valor.rouge",
         name="ROUGE (Valor)",
-        family="summarization",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=_metrics(ROUGE_TYPES),
@@ -150,7 +149,6 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         id="valor.bleu",
         version="2",
         name="BLEU (Valor)",
-        family="summarization",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
