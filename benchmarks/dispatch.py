@@ -69,7 +69,7 @@ def write_rows(path: Path, rows: int) -> Path:
 
 def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     """Plan a run, score it in so many chunks, and print the seconds of scoring alone. Runs in a process of its own."""
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
     from leadline.flows.shared.settings import Dispatch
     from leadline.tasks import pipeline
     from leadline.tasks.load import load_dataset

@@ -27,7 +27,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Row
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import embedders, runtime, weights
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors
 

@@ -33,8 +33,7 @@ from leadline.evaluators.judge_client.client import JudgeClient, shared_gate
 from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.litellm_library import litellm
 from leadline.evaluators.judge_client.providers import remote_transport
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
 

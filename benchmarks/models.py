@@ -44,7 +44,7 @@ from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.data import Row
 from leadline.evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, resident, runtime
 from leadline.evaluators.models.language_models import predictor
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization import _completeness
 
 FASTER = 2.0

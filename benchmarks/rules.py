@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.machine import describe, timed, verdict
 from leadline.evaluators.core import get
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization.bleu import ORDERS
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs

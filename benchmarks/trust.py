@@ -48,7 +48,7 @@ from leadline.evaluators.core import get
 from leadline.evaluators.core.requirements import required_weights
 from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.models.weights import is_here
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.selection import with_default_embedder
 from leadline.tasks.publish import trust_cards
 from leadline.tasks.publish.trust_cards import FILE, TrustCard, merged, read_cards, write_cards

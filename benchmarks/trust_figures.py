@@ -15,7 +15,7 @@ import numpy.typing as npt
 import leadline
 from benchmarks.trust_sets import Answer, ComparedSet, LabelledSet, Preference
 from leadline.evaluators.core import get
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.selection import with_default_embedder
 from leadline.tasks.publish.trust_cards import TrustCard
 from leadline.tasks.statistics.agreement import agreement, bootstrap, spearman

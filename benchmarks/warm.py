@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.machine import describe, timed, verdict
 from benchmarks.rules import EVALUATORS, make_rows
 from leadline.evaluators.core import get
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.choice import configured_judges, find_canaries, find_judges
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.flows.prefect.outside_requests import Allowed
 from leadline.flows.prefect.outside_requests import check_judges as check_allowed
 from leadline.flows.shared.form import FormModel, Option

@@ -15,7 +15,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import ErrorCode, ModelRef, UsageError, count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models import weights
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.flows.shared.files import output_file
 from leadline.flows.shared.form import FormModel, Option

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.judges.drift.epochs import with_epochs

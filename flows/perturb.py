@@ -13,8 +13,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.flows.shared.files import output_file, reading
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps

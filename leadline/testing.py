@@ -31,7 +31,7 @@ from leadline.evaluators.data import (
     Unscored,
 )
 from leadline.evaluators.ground import LeadlineError, ModelUnavailable
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 PLAIN: Final = Row(
     case="plain",

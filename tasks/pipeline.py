@@ -30,8 +30,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core import EvalContext, Lane
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import members_of
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings, members_of
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights

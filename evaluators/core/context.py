@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import ErrorCode, ModelRef, UsageError
 from leadline.evaluators.judge_client.failures import JudgeUnavailable
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.evaluators.text.sentences import Sentence, Splitter, splitter_for
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.judge_client.client import JudgeClient
     from leadline.evaluators.models.shared_passes import Passes
     from leadline.evaluators.models.vectors import VectorStore
-    from leadline.evaluators.settings.judge_config import JudgeConfig
+    from leadline.evaluators.settings import JudgeConfig
 
 
 @dataclass

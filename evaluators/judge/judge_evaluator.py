@@ -33,7 +33,7 @@ from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
-from leadline.evaluators.settings.judge_config import JuryConfig
+from leadline.evaluators.settings import JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from leadline.evaluators.core import Metric
 from leadline.evaluators.data import Evidence, Json, NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.dawid_skene import Rates, log_odds, probability
-from leadline.evaluators.settings.judge_config import JuryConfig, MetricWeights
+from leadline.evaluators.settings import JuryConfig, MetricWeights
 
 if TYPE_CHECKING:
     from leadline.evaluators.core import EvalContext, Evaluator

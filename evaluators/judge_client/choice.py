@@ -31,7 +31,7 @@ from leadline.evaluators.ground import (
     project_scope,
     settings_document,
 )
-from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig, JuryConfig
+from leadline.evaluators.settings import UNNAMED, JudgeConfig, JuryConfig
 
 JURY: Final = "jury"
 """The key of a judge's table that names the judges of a jury."""

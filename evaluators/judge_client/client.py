@@ -46,10 +46,10 @@ from leadline.evaluators.judge_client.transport import (
     plausible,
 )
 from leadline.evaluators.judge_client.word_watch import WordWatch
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 
 if TYPE_CHECKING:
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 log = logging.getLogger("leadline.judge")
 

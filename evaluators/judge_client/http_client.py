@@ -24,7 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from leadline.evaluators.judge_client.event_loop import Deadline
 from leadline.evaluators.judge_client.transport import Refused, Transient, Unusable
-from leadline.evaluators.settings.judge_config import MEBIBYTE
+from leadline.evaluators.settings import MEBIBYTE
 
 if TYPE_CHECKING:
     import aiohttp

@@ -27,7 +27,7 @@ from typing import Any, Final
 from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.judge_client.http_client import NOT_COMPRESSED, SAID, Response, read_body
 from leadline.evaluators.judge_client.transport import AttemptError, Unusable
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 
 _TABLE: Final = "model_prices_and_context_window_backup.json"
 _DONE: Final = ("content-encoding", "content-length", "transfer-encoding")

@@ -27,7 +27,7 @@ from leadline.evaluators.judge_client.transport import (
     text_of,
     tokens_of,
 )
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 
 _PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | - ))+")
 """What LiteLLM puts before a provider's own words."""

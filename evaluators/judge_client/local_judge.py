@@ -22,13 +22,13 @@ from leadline.evaluators.models.checkpoints import model_from, token_limit, toke
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import is_out_of_memory, loading, release_memory
 from leadline.evaluators.models.weights import identity, locate, parse_ref
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     import torch
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 BATCH_CPU: Final = 8
 BATCH_ACCELERATOR: Final = 64

@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 
 from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
 from leadline.evaluators.judge_client.search_limits import SearchLimits
-from leadline.evaluators.settings.judge_config import address_without_secrets
+from leadline.evaluators.settings import address_without_secrets
 
 if TYPE_CHECKING:
     from mcp import Client

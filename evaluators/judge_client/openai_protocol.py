@@ -34,7 +34,7 @@ from leadline.evaluators.judge_client.transport import (
     text_of,
     tokens_of,
 )
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 
 OPENAI: Final = "https://api.openai.com/v1"
 OPENAI_KEY: Final = "OPENAI_API_KEY"

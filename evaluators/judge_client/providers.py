@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.litellm_library import listed, litellm, providers
 from leadline.evaluators.judge_client.transport import Transport
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 
 _OPENAI: Final = frozenset({"openai", "hosted_vllm", "lm_studio", "llamafile"})
 """Providers before a name whose servers speak the OpenAI protocol and no other."""

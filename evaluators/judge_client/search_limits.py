@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.evaluators.settings.judge_config import MEBIBYTE
+from leadline.evaluators.settings import MEBIBYTE
 
 TIMEOUT_VARIABLE: Final = "LEADLINE_SEARCH_TIMEOUT_S"
 SIZE_VARIABLE: Final = "LEADLINE_SEARCH_MAX_REPLY_MIB"

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from leadline.evaluators.ground import LONGEST, visible
 from leadline.evaluators.judge_client.calls import Reply
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 _REFUSES_ALL: Final = frozenset({401, 402, 403, 404})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from leadline.evaluators.ground import ModelRef
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 UNLIMITED: Final = 1_000_000
 """A tokenizer's limit from here on means that it has none."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 LIMIT: Final = 2048
 """Tokens of premise and hypothesis together that are read at once."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from sentence_transformers import CrossEncoder
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 _TOKENIZED_AT_ONCE: Final = 256
 _SPARE_TOKENS: Final = 8

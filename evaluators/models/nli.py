@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 ENTAILMENT: Final = 0
 CONTRADICTION: Final = 1

@@ -16,7 +16,7 @@ from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 
 if TYPE_CHECKING:
     from leadline.evaluators.ground import ModelRef
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _OUTPUTS: Final = ("last_hidden_state", "logits")

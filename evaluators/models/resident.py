@@ -22,7 +22,7 @@ from leadline.evaluators.models.runtime import device_for, model_settings, relea
 from leadline.evaluators.models.weights import content_of, locate
 
 if TYPE_CHECKING:
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 T = TypeVar("T")
 

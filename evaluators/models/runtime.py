@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from leadline.evaluators.ground import ModelRef
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound="np.floating[Any]")

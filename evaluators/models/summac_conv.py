@@ -31,7 +31,7 @@ from leadline.evaluators.models.weights import locate
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 BINS: Final = (
     *(0.0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37),

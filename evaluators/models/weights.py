@@ -28,7 +28,7 @@ from leadline.evaluators.ground import (
     from_home,
 )
 from leadline.evaluators.models import catalogue, hub, weight_files
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 log = logging.getLogger("leadline.models")
 

@@ -21,7 +21,7 @@ from leadline.evaluators.text.sentences import Sentence
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 
 CONV: Final = "faithfulness_summac_conv"

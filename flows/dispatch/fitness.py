@@ -9,7 +9,7 @@ from leadline.evaluators.core import EvalContext, Lane
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import ErrorCode, LeadlineError, StoreError, UsageError
 from leadline.evaluators.models.runtime import require_device
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.ground.files import digest
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs

@@ -12,7 +12,7 @@ from leadline.evaluators.core.requirements import pull_command
 from leadline.evaluators.ground import from_home
 from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.weights import absolute
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.files import reading
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of

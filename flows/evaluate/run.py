@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, extensions
 from leadline.evaluators.models.runtime import require_device
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.flows.dispatch.dispatcher import dispatcher
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult

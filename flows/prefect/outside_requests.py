@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from leadline.evaluators.ground import FILE, OFFLINE, ErrorCode, UsageError, from_home, settings_table
 from leadline.evaluators.judge_client.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.models.weights import PINNED
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from leadline.flows.shared.job import Job
 from leadline.flows.shared.judge_access import judges_of
 from leadline.flows.shared.settings import JudgeAccess, Judges, Models, is_dask

@@ -12,7 +12,7 @@ from leadline.evaluators.ground import from_home
 from leadline.evaluators.judge_client.budget import Limits, team_budget
 from leadline.evaluators.judge_client.choice import find_canaries, find_evaluator_files, find_judges
 from leadline.evaluators.models.weights import absolute
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 from leadline.flows.shared.settings import JudgeAccess, Judges
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 

@@ -59,7 +59,7 @@ def is_dask(dispatch: str) -> bool:
 
 def _without_secrets(address: str) -> str:
     """Refuse an address that could contain a key, before Prefect keeps it."""
-    from leadline.evaluators.settings.judge_config import address_without_secrets
+    from leadline.evaluators.settings import address_without_secrets
 
     return address_without_secrets(address)
 

@@ -32,7 +32,7 @@ from leadline.evaluators.judge_client.transport import (
     failure_of,
     seconds_of,
 )
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.replies import TargetAnswer, plain

@@ -15,8 +15,7 @@ from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge_client.litellm_library import cost, price
-from leadline.evaluators.settings.judge_config import JudgeConfig, members_of
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings, members_of
 from leadline.tasks.db import sql
 from leadline.tasks.plan.chunks import local_chunk_size
 from leadline.tasks.plan.jobs import EvaluatorJob

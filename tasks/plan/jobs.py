@@ -15,8 +15,7 @@ from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef, UsageError
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.models.weights import absolute, is_directory
-from leadline.evaluators.settings.judge_config import judge_from
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings, judge_from
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.plan.selection import load_own_evaluators
 from leadline.tasks.store.store import Run, Store

@@ -36,7 +36,7 @@ from leadline.evaluators.ground import (
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.dataset_profile import profile, why_not
 
 NOT_HERE: Final = "not on this machine"

@@ -16,7 +16,7 @@ import pytest
 from leadline import testing
 from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators, describe
 from leadline.evaluators.data import ContextChunk
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.models.tiny_checkpoints import TINY
 

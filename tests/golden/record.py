@@ -20,8 +20,7 @@ import duckdb
 
 from leadline.evaluators.core import CUSTOM, all_evaluators
 from leadline.evaluators.ground import package_version
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset

@@ -11,7 +11,7 @@ import pytest
 
 from leadline.evaluators.core import get
 from leadline.evaluators.ground import DatasetError, StoreError, UsageError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset

@@ -14,7 +14,7 @@ from leadline.evaluators.core import EvalContext, Evaluator, Metric, Params, Row
 from leadline.evaluators.data import Evidence, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.data import row as types
 from leadline.evaluators.ground import ModelUnavailable
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.db import open_run
 from leadline.tasks.plan.chunks import Chunk, cut

@@ -37,7 +37,7 @@ from leadline.evaluators.models.weights import locate
 if TYPE_CHECKING:
     import torch
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 RELATIVE_LIMIT: Final = 1024
 """Tokens that a model without a position table (T5) reads at once, as in GPTScore's own code."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.cli.diagnosis.diagnosis import Diagnosis, State
 
 if TYPE_CHECKING:
-    from leadline.evaluators.settings.judge_config import JudgeConfig
+    from leadline.evaluators.settings import JudgeConfig
 
 _KEYS: Final = {
     "openai": "OPENAI_API_KEY",
@@ -64,7 +64,7 @@ def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:
         ask: Ask the default judge one short question, which may cost a fraction of a cent.
     """
     from leadline.evaluators.judge_client.choice import find_judges
-    from leadline.evaluators.settings.judge_config import JuryConfig, members_of
+    from leadline.evaluators.settings import JuryConfig, members_of
 
     judges = find_judges(None, None, None, os.environ)
     if not judges:

@@ -115,7 +115,7 @@ def test_what_is_exported_is_an_evaluation_set_again(tmp_path: Path, ending: str
 
 def exported_run(store: Store, dataset: str) -> Any:
     from leadline.evaluators.core import get
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
     from leadline.tasks.analyse.gather import register_jobs
     from leadline.tasks.db import open_run
     from leadline.tasks.plan.jobs import make_jobs

@@ -11,8 +11,7 @@ from leadline.evaluators.core import EvalContext, Evaluator, find
 from leadline.evaluators.data import Reason, Unscored
 from leadline.evaluators.ground import ErrorCode, LeadlineError, count
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, Replies
 from leadline.tasks.judges.drift.epochs import judge_key

@@ -17,8 +17,7 @@ import numpy as np
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.event_loop import run
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.judges.drift.asking import NotChecked, ask_probes, configs_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_files, judge_key, keep

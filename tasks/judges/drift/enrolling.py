@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from leadline.tasks.judges.drift.asking import ask_probes, configs_of
 from leadline.tasks.judges.drift.enrolment import (
     ENROLLED_REPLIES,

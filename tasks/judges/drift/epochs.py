@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.ground import ErrorCode, StoreError
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.store.store import Store
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, number, percent
-from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig
+from leadline.evaluators.settings import UNNAMED, JudgeConfig
 from leadline.tasks.judges.drift.drift_check import DriftCheck, checks_of, details_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, find_enrolment
 from leadline.tasks.judges.drift.epochs import enrolled_keys, epoch_of

@@ -11,8 +11,7 @@ import numpy as np
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of
 from leadline.tasks.judges.drift.epochs import judge_key

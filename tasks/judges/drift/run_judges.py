@@ -10,8 +10,7 @@ from typing import Any, Final
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import LeadlineError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig, members_of
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings, members_of
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.judges.drift.drift_check import check_judge
 from leadline.tasks.judges.drift.epochs import judge_key

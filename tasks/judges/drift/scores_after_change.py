@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.settings.judge_config import members_of
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings, members_of
 from leadline.tasks.db import literal, sql
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.judges.drift.judge_standing import JudgeStanding, standing_of

@@ -20,8 +20,7 @@ import orjson
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db import attach_dataset, connect, literal, records, sql
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows

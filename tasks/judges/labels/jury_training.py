@@ -15,7 +15,7 @@ import numpy as np
 from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.evaluators.judge.dawid_skene import fit
 from leadline.evaluators.judge.jury import choose_side
-from leadline.evaluators.settings.judge_config import JuryConfig, MemberWeight, MetricWeights
+from leadline.evaluators.settings import JuryConfig, MemberWeight, MetricWeights
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.judges.labels.judging import JudgedLabels
 from leadline.tasks.judges.labels.labelled_rows import LabelledRows

@@ -13,7 +13,7 @@ from leadline.evaluators.citations._markers import citations, statements
 from leadline.evaluators.citations.citation_support import Citations
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, NotApplicable, Row
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import Sentence
 
 CHUNKS = (

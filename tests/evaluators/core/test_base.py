@@ -9,7 +9,7 @@ import pytest
 from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Params, RowEvaluator, Spec, describe
 from leadline.evaluators.data import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.ground import LeadlineError, ModelRef
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))
 

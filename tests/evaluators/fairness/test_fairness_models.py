@@ -15,7 +15,7 @@ from leadline.evaluators.fairness.fairness_bias import FairnessBias
 from leadline.evaluators.fairness.toxicity import KINDS, Toxicity
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, UsageError
 from leadline.evaluators.models import catalogue, classifiers
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from leadline.evaluators.generation.groundedness import Groundedness
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import cross_encoders, embedders, weights
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 

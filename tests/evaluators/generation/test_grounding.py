@@ -6,7 +6,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Reason, Row, Unscored
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import nli
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
 

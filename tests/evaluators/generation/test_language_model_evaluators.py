@@ -18,7 +18,7 @@ from leadline.evaluators.generation.perplexity import Perplexity
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import catalogue, consistency, hub
 from leadline.evaluators.models.consistency import Support
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization.gptscore_with_reference import GptScoreSummarizationWithReference
 from leadline.evaluators.summarization.gptscore_without_reference import GptScoreSummarizationWithoutReference
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Row
 from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))
 

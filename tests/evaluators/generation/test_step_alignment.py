@@ -14,7 +14,7 @@ from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, R
 from leadline.evaluators.generation.step_alignment import StepAlignment
 from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.evaluators.models import embedders
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.alignment import Edit, align
 from leadline.evaluators.text.procedure_steps import joined, procedures
 from tests.support.datasets.rag_rows import cosine_by_library

@@ -12,7 +12,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.generation.meteor import _NoSynonyms
 from leadline.evaluators.generation.ter import MOST_WORDS
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.tokens import nltk_words
 
 CTX = EvalContext(Settings(splitter="rules", device="cpu"))

@@ -6,7 +6,7 @@ import pytest
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.ground import UsageError, missing_packages, need_packages, package_version, packages
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.selection import choose
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.evaluators.ground import LONGEST, UsageError, without_secrets
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 
 
 def test_planted_keys_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:

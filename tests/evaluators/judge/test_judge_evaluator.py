@@ -222,8 +222,7 @@ def test_without_a_judge_every_row_says_so() -> None:
 
 
 def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
-    from leadline.evaluators.settings.judge_config import JudgeConfig
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import JudgeConfig, Settings
 
     def key(**config: Any) -> str:
         judges = (JudgeConfig(**({"model": "openai/a"} | config)),)

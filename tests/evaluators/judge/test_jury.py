@@ -7,7 +7,7 @@ import pytest
 from leadline.evaluators.core import Metric, boolean_metrics
 from leadline.evaluators.data import Evidence, NotApplicable, Reason, RowScore, Unscored
 from leadline.evaluators.judge.jury import Panel, choose_side
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 
 PASS, FAIL = {"passes": 1.0, "failures": 0.0, "points": 4.0}, {"passes": 0.0, "failures": 1.0, "points": 1.0}
 DOWN = dict.fromkeys(PASS, Unscored(Reason.JUDGE_UNAVAILABLE, "no route"))

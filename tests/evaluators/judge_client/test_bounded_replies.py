@@ -20,7 +20,7 @@ from leadline.evaluators.judge_client.failures import JudgeUnavailable, JudgeUnp
 from leadline.evaluators.judge_client.http_client import close_connections, read_body
 from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.transport import AttemptError, Transient, Unusable
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from leadline.tasks.collect.ask_target import HttpTransport
 from leadline.tasks.collect.targets import Target
 from tests.support.judges.raw_endpoint import Answer, RawEndpoint, answering, http

@@ -8,7 +8,7 @@ import pytest
 
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.choice import find_judges
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 
 FILE = """
 [judges.small]

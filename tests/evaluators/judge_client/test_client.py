@@ -410,10 +410,10 @@ def test_what_a_call_had_reserved_that_is_given_up_is_kept_only_if_it_was_in_fli
 def test_a_forked_process_asks_by_itself_and_waits_for_no_call_of_the_one_it_comes_from() -> None:
     program = (
         "import os, sys, time\n"
-        "from leadline.evaluators.settings.settings import Settings\n"
+        "from leadline.evaluators.settings import Settings\n"
         "from leadline.evaluators.judge_client.client import client_for\n"
         "from leadline.evaluators.judge_client.event_loop import judges_loop, run\n"
-        "from leadline.evaluators.settings.judge_config import JudgeConfig\n"
+        "from leadline.evaluators.settings import JudgeConfig\n"
         "from tests.support.judges.scripted_judge import question\n"
         "import asyncio\n"
         "config = JudgeConfig(model='openai/judge', api_base=sys.argv[1], max_in_flight=1, start_in_flight=1)\n"

@@ -14,7 +14,7 @@ from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.http_client import close_connections
 from leadline.evaluators.judge_client.limiter import AdaptiveLimiter
 from leadline.evaluators.judge_client.providers import remote_transport
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import GIBBERISH, JudgeEndpoint, at_random, broken, serving, throttled
 from tests.support.judges.scripted_judge import question
 from tests.support.judges.virtual_time import now, run

@@ -8,7 +8,7 @@ from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import litellm_library, providers
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.providers import check_provider
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from leadline.tasks.plan import cost
 
 

@@ -15,8 +15,7 @@ from leadline.evaluators.judge_client.client import client_for, identity_of
 from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.judge_client.local_judge import LocalTransport, _Request
 from leadline.evaluators.judge_client.transport import Refused
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from tests.support.judges.scripted_judge import question
 from tests.support.models.tiny_checkpoints import make_gpt2
 

@@ -23,7 +23,7 @@ from leadline.evaluators.judge_client.http_client import close_connections
 from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.providers import openai_name, remote_transport
 from leadline.evaluators.judge_client.transport import AttemptError, Refused, Throttled, Transient, Unusable
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import GIBBERISH, Fault, JudgeEndpoint, broken, serving, throttled
 from tests.support.judges.raw_endpoint import Answer, RawEndpoint, answering, http
 
@@ -468,9 +468,9 @@ def test_a_judge_of_the_protocol_needs_no_litellm() -> None:
         "import sys\n"
         "for name in ('litellm', 'openai', 'prefect', 'torch'): sys.modules[name] = None\n"
         "import asyncio\n"
-        "from leadline.evaluators.settings.settings import Settings\n"
+        "from leadline.evaluators.settings import Settings\n"
         "from leadline.evaluators.judge_client.client import client_for\n"
-        "from leadline.evaluators.settings.judge_config import JudgeConfig\n"
+        "from leadline.evaluators.settings import JudgeConfig\n"
         "from leadline.evaluators.judge_client.event_loop import run\n"
         "from leadline.evaluators.judge_client.providers import check_provider\n"
         "from tests.support.judges.scripted_judge import question\n"

@@ -16,7 +16,7 @@ from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.litellm_transport import LiteLLMTransport
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.judge_client.transport import MOST_TOKENS, Transient, plausible, seconds_of
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 
 MESSAGES = [{"role": "user", "content": "Is it so?"}]

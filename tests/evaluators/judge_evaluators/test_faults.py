@@ -13,8 +13,7 @@ from leadline.evaluators.data import ContextChunk, RivalAnswer, Row, RowScore, U
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.transport import Refused
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.judges.judged import Said, ScriptedJudge, judged
 

@@ -16,7 +16,7 @@ from leadline.evaluators.generation.answer_correctness import f_score
 from leadline.evaluators.generation.answer_relevancy import relevancy
 from leadline.evaluators.generation.ragas import harmonic_mean
 from leadline.evaluators.retrieval.context_precision import average_precision
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
     FAITHFULNESS,

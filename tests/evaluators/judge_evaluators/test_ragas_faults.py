@@ -8,7 +8,7 @@ import pytest
 
 from leadline.evaluators.data import ContextChunk, NotApplicable, Unscored
 from leadline.evaluators.judge_client.transport import Refused
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
     FAITHFULNESS,

@@ -15,7 +15,7 @@ import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import checkpoints, classifiers, resident
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
 

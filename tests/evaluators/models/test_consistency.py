@@ -11,7 +11,7 @@ import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, consistency
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, cross_encoders, weights
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import LeadlineError, ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import embedders, weights
 from leadline.evaluators.models.vectors import MemoryVectors, text_digest
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_embedder
 
 pytestmark = pytest.mark.slow

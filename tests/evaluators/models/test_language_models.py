@@ -16,7 +16,7 @@ from leadline.evaluators.models import checkpoints, resident
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
 from leadline.evaluators.models.language_models.predictor import ContextBatch, Predictor
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_size import CONTEXT
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import checkpoints, nli, resident, weights
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import encode_pairs
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import without_surrogates
 from tests.support.models.tiny_models import WORDS
 from tests.support.models.tiny_nli import make_nli

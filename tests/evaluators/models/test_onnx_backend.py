@@ -13,7 +13,7 @@ import pytest
 from leadline.evaluators.ground import OFFLINE, ModelKind, ModelRef, ModelUnavailable
 from leadline.evaluators.models import cross_encoders, embedders, onnx_backend
 from leadline.evaluators.models.weights import identity
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 
 TORCH = Settings(device="cpu")

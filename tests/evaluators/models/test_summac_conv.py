@@ -12,7 +12,7 @@ import pytest
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import hub, summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_nli import conv_state, make_conv
 
 SETTINGS = Settings(device="cpu")

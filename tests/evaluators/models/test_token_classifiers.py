@@ -6,7 +6,7 @@ import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models.token_classifiers import entities, types_of
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_ner import make_ner
 
 pytestmark = pytest.mark.slow

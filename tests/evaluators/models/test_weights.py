@@ -15,7 +15,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.core.requirements import pull_command, with_pull_command
 from leadline.evaluators.ground import OFFLINE, LeadlineError, ModelRef, ModelUnavailable, UsageError
 from leadline.evaluators.models import weight_files, weights
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder
 
 HUB = ModelRef("embedder", "tiny/model", COMMIT)
@@ -116,7 +116,7 @@ class TestIdentity:
     def test_neither_names_nor_identities_import_a_model_library(self) -> None:
         code = (
             "import sys; from leadline.evaluators.models import weights\n"
-            "from leadline.evaluators.settings.settings import Settings\n"
+            "from leadline.evaluators.settings import Settings\n"
             "weights.identity(weights.parse_ref('offline'), Settings()); weights.status(weights.BGE_SMALL_EN)\n"
             "print(sorted({'torch', 'transformers', 'sentence_transformers', 'huggingface_hub'} & set(sys.modules)))"
         )

@@ -17,8 +17,7 @@ from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.transport import Refused
 from leadline.evaluators.pairwise.preference import Preference, PreferenceParams, rivals_of
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from tests.support.judges.agreeable_judge import tools_with
 
 SHOWN = re.compile(r"<(question|first-answer|second-answer|expected-answer)-(\w+)>\n(.*?)\n</\1-\2>", re.DOTALL)

@@ -7,7 +7,7 @@ import pytest
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import NotApplicable, Reason, Row, RowField, Unscored
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 ROW = Row("c", "m", actual_answer="it starts at seven", duration_s=1.5, cost_usd=0.25, input_tokens=7, output_tokens=3)
 

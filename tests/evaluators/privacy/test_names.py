@@ -15,7 +15,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, Row, RowScore
 from leadline.evaluators.ground import ModelUnavailable, UsageError
 from leadline.evaluators.privacy.pii_leakage import PiiLeakage, kind_of
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_ner import make_ner
 
 CTX = EvalContext(Settings(device="cpu"))

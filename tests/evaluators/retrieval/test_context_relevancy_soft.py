@@ -9,7 +9,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, Reason, Row, Unscored
 from leadline.evaluators.models import embedders
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 

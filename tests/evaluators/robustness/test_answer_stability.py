@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import Row
 from leadline.evaluators.robustness.answer_stability import normalized, word_f1
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 
 CTX = EvalContext(Settings(embedder="offline", splitter="rules", device="cpu"))
 

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Row, Unscored
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.structured.format_conditions import Format
 from leadline.evaluators.text.markdown import markdown_parts
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import NotApplicable, Reason, Row, RowField, Unscored
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.style._words import syllables, words
 from leadline.evaluators.style.readability import grade, reading_ease
 from leadline.evaluators.style.refusals import HEAD, find_refusal

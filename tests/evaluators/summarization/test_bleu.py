@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Reason, Row, Unscored
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization.bleu import Bleu
 
 TOOLS = EvalContext(Settings(splitter="rules"))

@@ -17,7 +17,7 @@ from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
 from leadline.evaluators.models.summac_conv import BINS
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization import _completeness, _summac
 from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, zero_shot
 from leadline.evaluators.summarization.completeness_faithfulness import (

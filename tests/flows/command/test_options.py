@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from leadline.cli.evaluate import make_config
 from leadline.cli.main import run
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.flows.collect import CollectConfig
 from leadline.flows.command.options import form_options, parse_params
 from leadline.flows.command.session import Session, session_options

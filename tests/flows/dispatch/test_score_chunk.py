@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prefect.client.schemas.objects import StateType
 
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization.rouge import Rouge
 from leadline.flows.dispatch import score_chunk as module
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, NO_DEVICE, UNFIT, read_result, take_outcome

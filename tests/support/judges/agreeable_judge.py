@@ -17,8 +17,7 @@ from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.transport import Transport
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 
 _FENCED = re.compile(r"<([\w-]+?)-([0-9a-f]{16})>\n(.*?)\n</\1-\2>", re.DOTALL)
 _ONE_WORD = re.compile(r'(?:single word|one word|words?)[^"]{0,40}"(\w+)"', re.IGNORECASE)

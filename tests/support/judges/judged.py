@@ -13,8 +13,7 @@ from leadline.evaluators.data import Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 
 Said = str | Mapping[str, Any] | Reply | Exception
 """What a judge says: a text, something to say as JSON, a whole reply, or how the attempt fails."""

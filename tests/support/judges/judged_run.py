@@ -22,8 +22,7 @@ from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset

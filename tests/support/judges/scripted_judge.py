@@ -9,7 +9,7 @@ from typing import Any
 from leadline.evaluators.judge_client.budget import Budget
 from leadline.evaluators.judge_client.calls import Call, Ledger, MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import Gate, JudgeClient
-from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.virtual_time import now
 
 

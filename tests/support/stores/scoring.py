@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from leadline.evaluators.core import Evaluator, registry
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db import open_run
 from leadline.tasks.plan.chunks import Chunk, cut

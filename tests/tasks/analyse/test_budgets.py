@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.core import get
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.gate import decide
 from leadline.tasks.db import open_run

@@ -12,8 +12,7 @@ import pytest
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import LeadlineError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.generate import Cutting, Form, Generated, find_files, generate, read_corpus
 from leadline.tasks.ledger.location import open_ledger, read_ledger

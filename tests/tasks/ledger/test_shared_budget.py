@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.failures import BudgetSpent
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.location import ledger_at, read_ledger

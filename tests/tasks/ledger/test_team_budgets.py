@@ -15,7 +15,7 @@ import pytest
 from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget, month_of, renewal
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.failures import BudgetSpent
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at

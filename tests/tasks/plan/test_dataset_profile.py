@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core import registry
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.dataset_profile import profile
 from leadline.tasks.plan.selection import BY_NAME, NO_JUDGE, Choice, applicable_to, choose

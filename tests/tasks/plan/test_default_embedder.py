@@ -10,7 +10,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import OFFLINE
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.jobs import make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.selection import Choice, choose, embedder_in_words, with_default_embedder
 from tests.support.models.fake_hub import model_files, write_cache

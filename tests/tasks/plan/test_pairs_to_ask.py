@@ -9,8 +9,7 @@ import pytest
 
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.pairwise.preference import Preference
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.pipeline import plan_run
 from leadline.tasks.plan.cost import estimate

@@ -10,8 +10,7 @@ import pytest
 
 from leadline.evaluators.core import EvalContext, registry
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.plan.jobs import make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.selection import choose
 from tests.support.models.fake_hub import model_files, write_folder

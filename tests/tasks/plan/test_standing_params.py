@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.selection import choose, standing_params
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.load import load_dataset

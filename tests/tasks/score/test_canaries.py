@@ -174,7 +174,7 @@ from leadline.tasks.plan.selection import Choice
 from leadline.tasks.load import load_dataset
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from tests.support.judges.judged_run import EVALUATORS, judge_at, register
 register()
 store = Store.open(sys.argv[1])

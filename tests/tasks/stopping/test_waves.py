@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leadline.evaluators.core import get
-from leadline.evaluators.settings.judge_config import JudgeConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice

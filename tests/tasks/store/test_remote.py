@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 from leadline.evaluators.ground import StoreError
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.judges.drift.epochs import judge_files, keep

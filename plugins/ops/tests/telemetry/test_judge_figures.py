@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import Settings
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.figures import judge_figures
 from leadline.tasks.judges.drift.drift_check import check_judge

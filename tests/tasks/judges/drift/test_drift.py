@@ -11,8 +11,7 @@ import pytest
 from leadline.evaluators.ground import StoreError, UsageError
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.settings.judge_config import JuryConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JuryConfig, Settings
 from leadline.tasks.judges.drift import asking
 from leadline.tasks.judges.drift.asking import NotChecked
 from leadline.tasks.judges.drift.drift_check import check_judge, details_of

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import LeadlineError, UsageError
-from leadline.evaluators.settings.judge_config import JudgeConfig, JuryConfig
-from leadline.evaluators.settings.settings import Settings
+from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from leadline.tasks.judges.labels.judge_comparison import compare_judges, costs_of
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.judges.labels.judging import JudgedLabels, Judging, RowVerdict

@@ -1,4 +1,4 @@
-"""The configuration of a judge or of a jury: all that a verdict depends on, and what it may cost in time.
+"""The choices of a run: its judges and juries, with all that a verdict depends on, its models, device and limits.
 
 ::
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ KEY_VARIABLE: Final = "LEADLINE_JUDGE_API_KEY"
 UNNAMED: Final = "default"
 """Key of a judge that no table of ``leadline.toml`` names, but a model."""
 
+Precision: TypeAlias = Literal["auto", "float32", "float16", "bfloat16"]
 Combining: TypeAlias = Literal["majority", "mean", "dawid-skene"]
 _LEAST_MEMBERS: Final = 2
 _Share = Annotated[float, Field(gt=0, lt=1)]
@@ -304,3 +306,38 @@ def _weights_of(metric: str, table: Any) -> Any:
         for name, value in table["judges"].items()
     ]
     return {name: value for name, value in table.items() if name != "judges"} | {"metric": metric, "members": members}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Choices for a run that evaluators see.
+
+    Attributes:
+        language: Language of the texts, as an ISO 639-1 code.
+        splitter: ``auto`` (punkt where its data is installed, else rules), ``punkt`` or ``rules``.
+        embedder: Embedder for every evaluator instead of its own default: a Hugging Face id (optionally
+            ``id@revision``), a directory, or ``offline``.
+        offline_for: Default embedders, by Hugging Face id, in whose place ``offline`` is used since they are not on the
+            machine that planned the run. A worker that has them uses ``offline`` as well: it is part of the keys.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+        precision: Number format of models; ``auto`` is float16 where ``device`` names CUDA and float32 otherwise.
+        backend: Engine that runs embedders and cross-encoders: ``torch``, or ``onnx`` on a CPU.
+        allow_download: Whether weights may be fetched while scoring.
+        allow_pickle: Whether pickled weights may be loaded where a model has no safetensors; they can run any code.
+        judges: The judges that can be asked, the default one first.
+        evaluators_dir: Folder of the user's own judges as YAML files.
+        evaluator_files: Python files with the user's own evaluators.
+    """
+
+    language: str = "en"
+    splitter: Literal["auto", "punkt", "rules"] = "auto"
+    embedder: str | None = None
+    offline_for: tuple[str, ...] = ()
+    device: str = "auto"
+    precision: Precision = "auto"
+    backend: Literal["torch", "onnx"] = "torch"
+    allow_download: bool = False
+    allow_pickle: bool = False
+    judges: tuple[JudgeConfig, ...] = ()
+    evaluators_dir: str | None = None
+    evaluator_files: tuple[str, ...] = ()

@@ -1,1 +1,0 @@
-"""The choices of a run: its judges, models, device and limits."""
