@@ -9,28 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import orjson
 from pydantic import Field
 
-from leadline.evaluators.code._sql_normal_form import SqlFault, normal_form, query_of, statements_of
 from leadline.evaluators.core import Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import need_packages, package_version
 
 if TYPE_CHECKING:
     from leadline.evaluators.core import EvalContext
-
-
-SCHEMA: Final = "sql_schema"
-"""Key of a row's metadata that holds its tables: DDL, or an object of columns and types by table."""
-
-ROWS: Final = "sql_rows"
-"""Key of a row's metadata that holds their rows: an object of lists by table."""
 
 PROGRAM: Final = Path(__file__).with_name("_duckdb_process.py")
 _GRACE: Final = 10.0
@@ -58,16 +48,6 @@ class SqlParams(Params):
     ] = {}  # noqa: RUF012 - pydantic copies it
     timeout_s: Annotated[float, Field(gt=0, le=300, description="Seconds that a query may run.")] = 5.0
     memory_mb: Annotated[int, Field(ge=16, le=16_384, description="Memory that a query may take, in megabytes.")] = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Database:
-    """The tables of a row: statements that make them, further rows, and their columns as far as known."""
-
-    setup: tuple[str, ...]
-    tables: Mapping[str, list[list[Any]]]
-    columns: Mapping[str, Any]
-    filled: bool
 
 
 @register
@@ -147,130 +127,43 @@ class SqlEquivalence(RowEvaluator):
             return self._compared(row, runner)
 
     def _compared(self, row: Row, runner: QueryRunner) -> RowScore:
+        from leadline.evaluators.code import _sql_queries as sql  # sqlglot is optional
+
         dialect = self.params.dialect
+        schema = row.metadata.get(sql.SCHEMA) or self.params.sql_schema
+        rows = row.metadata.get(sql.ROWS) or self.params.sql_rows
         try:
-            wanted = [query_of(text, dialect) for text in row.expected_answers]
-            database = self._database(row)
-        except SqlFault as fault:
-            return self._unscored(row, f"The expected query or the tables cannot be used: {fault}.")
+            wanted = [sql.query_of(text, dialect) for text in row.expected_answers]
+            tables = sql.tables_of(schema, rows, dialect)
+        except sql.SqlFault as fault:
+            return self._unscored(f"The expected query or the tables cannot be used: {fault}.")
         try:
-            answer = query_of(row.actual_answer or "", dialect)
-        except SqlFault as fault:
+            answer = sql.query_of(row.actual_answer or "", dialect)
+        except sql.SqlFault as fault:
             return RowScore({"sql_equivalence": 0.0, "sql_valid": 0.0}, Evidence(f"The answer is no query: {fault}."))
         why = ""
         for expected in wanted:
-            if database.filled:
-                found = self._run(expected, answer, database, runner)
+            if tables.filled:
+                asked = sql.pair_of(expected, answer, tables) | {"memory": f"{self.params.memory_mb}MB"}
+                found = runner.compare(asked, self.params.timeout_s)
                 if found.get("fault") and found["side"] != "actual":
-                    return self._unscored(row, f"The expected query or the tables fail: {found['message']}.")
+                    return self._unscored(f"The expected query or the tables fail: {found['message']}.")
                 why = why or _difference(found)
                 equal = bool(found.get("equal"))
             else:
                 try:
-                    ours, theirs = (normal_form(query, dialect, database.columns) for query in (answer, expected))
-                except SqlFault as fault:
-                    return self._unscored(row, f"The queries cannot be compared: {fault}.")
+                    ours, theirs = (sql.normal_form(query, dialect, tables.columns) for query in (answer, expected))
+                except sql.SqlFault as fault:
+                    return self._unscored(f"The queries cannot be compared: {fault}.")
                 equal = ours == theirs
                 why = why or f"The normal forms differ: {ours[:300]} instead of {theirs[:300]}."
             if equal:
-                how: dict[str, Json] = {"by": "result" if database.filled else "normal form"}
+                how: dict[str, Json] = {"by": "result" if tables.filled else "normal form"}
                 return RowScore({"sql_equivalence": 1.0, "sql_valid": 1.0}, Evidence(data=how))
         return RowScore({"sql_equivalence": 0.0, "sql_valid": 1.0}, Evidence(why))
 
-    def _unscored(self, row: Row, message: str) -> RowScore:
-        return RowScore({key: Unscored(Reason.UNSCORABLE, message[:500]) for key in self.row_metrics})
-
-    def _run(self, expected: Any, answer: Any, database: _Database, runner: QueryRunner) -> dict[str, Any]:
-        with_keys, keys = _with_keys(expected)
-        asked = {
-            "setup": database.setup,
-            "tables": database.tables,
-            "memory": f"{self.params.memory_mb}MB",
-            "expected": expected.sql(dialect="duckdb"),
-            "with_keys": with_keys.sql(dialect="duckdb") if keys else "",
-            "keys": keys,
-            "actual": answer.sql(dialect="duckdb"),
-            "ordered": expected.args.get("order") is not None,
-        }
-        return runner.compare(asked, self.params.timeout_s)
-
-    def _database(self, row: Row) -> _Database:
-        from sqlglot import exp
-
-        schema: Any = row.metadata.get(SCHEMA) or self.params.sql_schema
-        rows: Any = row.metadata.get(ROWS) or self.params.sql_rows
-        schema, rows = (_parsed(given) for given in (schema, rows))
-        if not isinstance(rows, Mapping):
-            raise SqlFault(f"{ROWS} is no object of rows by table")
-        if isinstance(schema, Mapping):
-            columns = {str(table): dict(its) for table, its in schema.items() if isinstance(its, Mapping)}
-            text = "; ".join(_create(table, its) for table, its in columns.items())
-            statements = statements_of(text, "duckdb")
-        else:
-            statements = statements_of(str(schema or ""), self.params.dialect)
-            columns = {}
-        for statement in statements:
-            good = isinstance(statement, exp.Insert) or (
-                isinstance(statement, exp.Create) and statement.kind in ("TABLE", "VIEW")
-            )
-            if not good:
-                raise SqlFault(f"{SCHEMA} may create tables and views and insert rows, and has {statement.key.upper()}")
-        for create in (one for one in statements if isinstance(one, exp.Create) and isinstance(one.this, exp.Schema)):
-            names = {column.name: str(column.kind or "") for column in create.this.expressions if column.name}
-            columns.setdefault(create.this.this.name, names)
-        tables = {str(table): _lists(some, columns.get(str(table), {})) for table, some in rows.items() if some}
-        filled = bool(statements) and (bool(tables) or any(isinstance(one, exp.Insert) for one in statements))
-        return _Database(tuple(one.sql(dialect="duckdb") for one in statements), tables, columns, filled)
-
-
-def _with_keys(query: Any) -> tuple[Any, int]:
-    """Return a query that also returns what it sorts by, and how many columns that is: so rows which tie are known.
-
-    A query whose keys cannot be told beside its columns (a union) is returned as it is, and ties stay in order.
-    """
-    from sqlglot import exp
-
-    order = query.args.get("order")
-    if order is None or not isinstance(query, exp.Select):
-        return query, 0
-    columns, keys = query.expressions, []
-    for place in (one.this for one in order.expressions):
-        number = int(place.name) if isinstance(place, exp.Literal) and place.is_int else 0
-        if not number:
-            keys.append(place.copy())
-        elif number <= len(columns) and not query.is_star:
-            keys.append(columns[number - 1].unalias().copy())
-        else:
-            return query, 0
-    return query.copy().select(*(exp.alias_(key, f"leadline_key_{at}") for at, key in enumerate(keys))), len(keys)
-
-
-def _parsed(given: Any) -> Any:
-    """Return what a text of JSON holds; other texts as they are."""
-    if isinstance(given, str) and given.lstrip()[:1] in ("{", "["):
-        try:
-            return orjson.loads(given)
-        except orjson.JSONDecodeError as error:
-            raise SqlFault(f"the tables are no JSON: {error.msg}") from None
-    return given
-
-
-def _create(table: str, columns: Mapping[str, Any]) -> str:
-    def quoted(name: Any) -> str:
-        return '"' + str(name).replace('"', '""') + '"'
-
-    return f"CREATE TABLE {quoted(table)} ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
-
-
-def _lists(rows: Any, columns: Mapping[str, str]) -> list[list[Any]]:
-    """Return rows as lists of the same length, those that are objects in the order of the columns."""
-    if not isinstance(rows, Sequence) or isinstance(rows, str):
-        raise SqlFault(f"{ROWS} has a table whose rows are no list")
-    names = list(columns)
-    out = [[row.get(name) for name in names] if isinstance(row, Mapping) else list(row) for row in rows]
-    if len({len(row) for row in out}) > 1 or not out[0]:
-        raise SqlFault(f"{ROWS} has rows of different lengths")
-    return out
+    def _unscored(self, message: str) -> RowScore:
+        return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message[:500])
 
 
 def _difference(found: Mapping[str, Any]) -> str:

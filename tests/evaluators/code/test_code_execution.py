@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.code._sandbox import RIGHTS, run_sandboxed
 from leadline.evaluators.code._sandboxed_program import _MACHINES, _REFUSED
-from leadline.evaluators.code.code_execution import SWITCH, CodeExecution
+from leadline.evaluators.code.code_execution import RIGHTS, SWITCH, CodeExecution, run_sandboxed
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.code._sql_normal_form import normal_form, query_of
+from leadline.evaluators.code._sql_queries import normal_form, query_of
 from leadline.evaluators.code.sql_equivalence import QueryRunner, SqlEquivalence
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Row, Unscored
