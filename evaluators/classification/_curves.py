@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.classification._items import Items
-from leadline.evaluators.classification._label_confusion import sums
+from leadline.evaluators.classification._items import Items, sums
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Labelled items as flat arrays: what was expected, what was predicted with which score, and what scored best.
+"""Labelled items as flat arrays, and the metrics of labels and label keys for many weightings of the items at once.
 
 The unit is a *pair* of an item and a label key under which the item has ground truth. Predictions under a key for which
 an item has no ground truth cannot be right or wrong, and are left out.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from leadline.evaluators.data import Json
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    Table = npt.NDArray[np.float64]
+
+Average: TypeAlias = Literal["macro", "micro", "weighted", "binary"]
+"""How values of labels become one, as scikit-learn's parameter of this name."""
 
 _BETWEEN: Final = "\x1f"
 """Separator of key and value of a label in a payload."""
@@ -189,3 +194,129 @@ def _best(
         at = at[scores[at] >= threshold]
         best[pairs[at]], best_score[pairs[at]], best_at[pairs[at]] = labels[at], scores[at], at
     return best, best_score, best_at
+
+
+class LabelSums(NamedTuple):
+    """Weighted counts of the best labels, of shape ``(b, labels)``."""
+
+    found: Table
+    right: Table
+    wanted: Table
+
+
+class KeyValues(NamedTuple):
+    """Metrics of each label key: arrays of shape ``(b, keys)``, NaN where a key has no item."""
+
+    accuracy: Table
+    precision: Table
+    recall: Table
+    f1: Table
+    rocauc: Table
+
+
+def label_sums(items: Items, weights: Table) -> LabelSums:
+    """Return how often each label was answered, answered rightly, and expected.
+
+    Of a pair with several expected labels only one counts as wanted: the one that was answered, else the first.
+
+    Args:
+        weights: Weightings of the items, shape ``(b, n)``.
+    """
+    of_pair = weights[:, items.pair_item]
+    size = len(items.labels)
+    right = np.where(items.right, items.best, -1)
+    return LabelSums(*(sums(of_pair, index, size) for index in (items.best, right, items.matched)))
+
+
+def label_areas(items: Items, labels: Sequence[int], found: Table) -> Table:
+    """Return the ROC AUC of each label, ``(b, labels)``: 1 without positives or negatives, NaN if never predicted.
+
+    Args:
+        labels: The labels that were predicted.
+        found: Their areas, NaN where they are not defined.
+    """
+    out = np.full((len(found), len(items.labels)), np.nan)
+    if labels:
+        out[:, labels] = np.where(np.isnan(found), 1.0, found)
+    return out
+
+
+def by_key(items: Items, weights: Table, roc: Table, average: Average) -> KeyValues:
+    """Return the metrics of each label key.
+
+    Args:
+        weights: Weightings of the items, shape ``(b, n)``.
+        roc: ROC AUC of each label, shape ``(b, labels)``.
+        average: Average over the labels of a key.
+    """
+    of_pair = weights[:, items.pair_item]
+    keys = len(items.keys)
+    total = sums(of_pair, items.pair_key, keys)
+    accuracy = ratio(sums(of_pair, np.where(items.right, items.pair_key, -1), keys), total)
+    found, right, wanted = label_sums(items, weights)
+    averaged = []
+    for key in range(keys):
+        mine = np.flatnonzero(items.key_of == key)
+        values = averages(found[:, mine], right[:, mine], wanted[:, mine], average)
+        averaged.append((*values.values(), mean_of_known(roc[:, mine], 0.0)))
+    columns = [np.stack([of_key[name] for of_key in averaged], axis=1) for name in range(4)] if keys else [total] * 4
+    return KeyValues(*(np.where(total > 0, column, np.nan) for column in (accuracy, *columns)))
+
+
+def ratios(found: Table, right: Table, wanted: Table) -> dict[str, Table]:
+    """Return precision, recall and F1 of each label, from how often it was answered, answered rightly and expected."""
+    return {"precision": ratio(right, found), "recall": ratio(right, wanted), "f1": ratio(2 * right, found + wanted)}
+
+
+def averages(found: Table, right: Table, wanted: Table, average: Average, *, every: bool = False) -> dict[str, Table]:
+    """Return precision, recall and F1 averaged over labels, ``(b,)``, as scikit-learn with ``zero_division=0``.
+
+    Args:
+        found: How often each label was answered, shape ``(b, labels)``.
+        right: How often rightly.
+        wanted: How often it was expected.
+        every: Whether ``macro`` counts labels too that were neither expected nor answered.
+    """
+    if average == "micro":
+        found, right, wanted = (each.sum(axis=1, keepdims=True) for each in (found, right, wanted))
+    if average == "weighted":
+        counted = wanted
+    else:
+        counted = np.ones_like(found) if every else (found + wanted > 0).astype(np.float64)
+    total = counted.sum(axis=1)
+    return {name: ratio((values * counted).sum(axis=1), total) for name, values in ratios(found, right, wanted).items()}
+
+
+def mean_of_known(table: Table, unknown: float) -> Table:
+    """Return the mean of each line of a table without its NaN; ``unknown`` where it has nothing else."""
+    known = ~np.isnan(table)
+    mean = ratio(np.where(known, table, 0.0).sum(axis=1), known.sum(axis=1).astype(np.float64))
+    return np.where(known.any(axis=1), mean, unknown)
+
+
+def sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.float64]:
+    """Return the sum of the weights of each label, shape ``(b, size)``.
+
+    Args:
+        weights: Array of shape ``(b, n)``.
+        index: Label of each of the ``n``; -1 counts nowhere.
+        size: Number of labels.
+    """
+    out = np.zeros((len(weights), size))
+    order = np.argsort(index, kind="stable")
+    order = order[index[order] >= 0]
+    if len(order):
+        ranked = index[order]
+        first = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
+        out[:, ranked[first]] = np.add.reduceat(weights[:, order], first, axis=1)
+    return out
+
+
+def ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return above / below, 0 where ``below`` is 0.
+
+    Args:
+        above: Numerators.
+        below: Denominators, of the same shape.
+    """
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.classification import _averages
 from leadline.evaluators.classification._curves import (
     THRESHOLDS,
     Counts,
@@ -19,7 +18,15 @@ from leadline.evaluators.classification._curves import (
     reached,
     roc_points,
 )
-from leadline.evaluators.classification._items import Items
+from leadline.evaluators.classification._items import (
+    Average,
+    Items,
+    KeyValues,
+    LabelSums,
+    by_key,
+    label_areas,
+    label_sums,
+)
 from leadline.evaluators.data import (
     MOST_CONFUSED,
     MOST_EXAMPLES,
@@ -53,7 +60,7 @@ def details(
     weights: npt.NDArray[np.float64],
     cases: Sequence[str],
     *,
-    average: Literal["macro", "micro", "weighted"],
+    average: Average,
     compat: bool,
     most: int,
 ) -> Details:
@@ -68,14 +75,14 @@ def details(
     """
     levels = reached(items)
     counts = count(items, levels, weights)
-    sums = _averages.label_sums(items, weights[np.newaxis, :])
+    sums = label_sums(items, weights[np.newaxis, :])
     wanted = sums.wanted[0]
     order = sorted(np.flatnonzero(items.key_of >= 0).tolist(), key=lambda label: (-wanted[label], items.labels[label]))
     weighted = Weighted.of(items, weights[np.newaxis, :])
     roc = {ranking.label: roc_points(ranking, weighted, compat=compat) for ranking in rankings(items)}
     found = np.array([[area(*points)[0] for points in roc.values()]])
-    areas = _averages.label_areas(items, list(roc), found)
-    of_keys = _averages.by_key(items, weights[np.newaxis, :], areas, average)
+    areas = label_areas(items, list(roc), found)
+    of_keys = by_key(items, weights[np.newaxis, :], areas, average)
     values = _label_values(items, sums, areas[0], of_keys, order)
     kept = order[:MOST_SERIES]
     named = {label: examples(items, levels, label, most) for label in kept}
@@ -93,9 +100,9 @@ def details(
 
 def _label_values(
     items: Items,
-    sums: _averages.LabelSums,
+    sums: LabelSums,
     areas: npt.NDArray[np.float64],
-    of_keys: _averages.KeyValues,
+    of_keys: KeyValues,
     order: Sequence[int],
 ) -> list[LabelValues]:
     """Return the values of the keys, then of the labels in order."""
@@ -279,14 +286,9 @@ def _points(counts: Counts, label: int) -> dict[str, Json]:
             "accuracy": _divide(tp + tn, tp + fp + fn + tn, _UNDEFINED),
             "precision": _divide(tp, tp + fp, _UNDEFINED),
             "recall": _divide(tp, tp + fn, _UNDEFINED),
-            "f1_score": _f1(tp, fp, fn) if tp else _UNDEFINED,
+            "f1_score": _divide(2 * tp, 2 * tp + fp + fn) if tp else _UNDEFINED,
         }
     return out
-
-
-def _f1(tp: float, fp: float, fn: float) -> float:
-    """Return the harmonic mean of precision and recall, 0 where it is 0/0."""
-    return _divide(2 * tp, 2 * tp + fp + fn)
 
 
 def _detailed(

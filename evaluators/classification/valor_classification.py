@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.classification import _averages, _report
-from leadline.evaluators.classification._items import Items, items_of, payload_of
+from leadline.evaluators.classification import _report
+from leadline.evaluators.classification._curves import areas
+from leadline.evaluators.classification._items import Items, by_key, items_of, label_areas, mean_of_known, payload_of
 from leadline.evaluators.core import (
     REPORT_ONLY,
     RESAMPLES,
@@ -34,7 +36,6 @@ from leadline.evaluators.data import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.data import Details
@@ -212,8 +213,11 @@ class ValorClassification(RowEvaluator):
         return int(min(RESAMPLES, max(_LEAST, _WORK // max(1, size))))
 
     def aggregate(self, prepared: Items, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the five metrics for each weighting of the items."""
-        return _averages.overall(prepared, weights, self.params.average, compat=self.params.valor_compat)
+        """Return each metric's mean over the label keys by weighting; keys without an item in it are left out."""
+        params = self.params
+        roc = label_areas(prepared, *areas(prepared, weights, compat=params.valor_compat))
+        values = by_key(prepared, weights, roc, params.average)._asdict()
+        return {name: mean_of_known(table, np.nan) for name, table in values.items()}
 
     def details(self, prepared: Items, weights: npt.NDArray[np.float64], cases: Sequence[str]) -> Details:
         """Return values by key and label, curves, confusion matrices and examples."""
