@@ -1,20 +1,10 @@
-"""JSON Schema: has the answer the form that a schema asks for, and if not, where? Validation is bounded.
-
-Schemas come with the data, so they may be hostile: patterns that never end, references to the web or to themselves,
-``allOf`` that doubles a thousand times. Every keyword looks at the clock before it works.
-"""
+"""JSON Schema: has the answer the form that a schema asks for, and if not, where? Validation is bounded."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache, lru_cache
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
@@ -24,20 +14,16 @@ from pydantic import Field
 from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import count, need_packages
-from leadline.evaluators.structured._json_answers import Where, identity_of, parse_answer
-from leadline.evaluators.text.conditions.patterns import PatternError, search
+from leadline.evaluators.structured.json_valid import Where, parse_answer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from leadline.evaluators.data import Details, LabelValues
 
-
-_MOST_ERRORS: Final = 1000
+MOST_ERRORS: Final = 1000
 """Errors of an answer that are counted."""
 
-_NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
-_DEADLINE: ContextVar[float] = ContextVar("deadline")
 KEY: Final = "json_schema"
 """Key of a row's metadata that holds its schema."""
 
@@ -45,179 +31,6 @@ SHOWN: Final = 20
 """Errors that the evidence of a row lists."""
 
 _PLACE: Final = re.compile(r"\[\d+\]")
-
-
-class SchemaFault(ValueError):
-    """A schema that is none, or that needs what is not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaError:
-    """One place where an answer is not what its schema asks for.
-
-    Attributes:
-        path: The place, as in ``$.items[2].price``.
-        keyword: The schema's keyword, such as ``required``.
-        message: What is wrong.
-    """
-
-    path: str
-    keyword: str
-    message: str
-
-
-def errors_of(value: Any, schema: str, seconds: float) -> list[SchemaError]:
-    """Return where a value does not satisfy a schema, sorted by place; at most :data:`_MOST_ERRORS`.
-
-    Args:
-        value: The value of an answer.
-        schema: The schema, as JSON.
-        seconds: How long it may take.
-
-    Raises:
-        SchemaFault: The schema is none, refers to something that is not in it, or to itself without end.
-        TimeoutError: It took longer.
-    """
-    from referencing.exceptions import Unresolvable
-
-    token = _DEADLINE.set(time.monotonic() + seconds)
-    try:
-        errors = islice(_validator(schema).iter_errors(value), _MOST_ERRORS)
-        found = [SchemaError(_path(one.absolute_path), str(one.validator), one.message[:300]) for one in errors]
-    except Unresolvable as error:
-        raise SchemaFault(f"it refers to {str(getattr(error, 'ref', error))[:200]}, which is not in it") from None
-    except PatternError as error:
-        raise SchemaFault(str(error)) from None
-    except RecursionError:
-        raise SchemaFault("it refers to itself without end, or is nested too deep") from None
-    finally:
-        _DEADLINE.reset(token)
-    return sorted(found, key=lambda error: (error.path, error.keyword, error.message))
-
-
-@lru_cache(maxsize=256)
-def _validator(text: str) -> Any:
-    """Return what checks values against a schema; the schemas of the last rows are remembered."""
-    parsed = parse_answer(text, "whole")
-    if parsed.fault:
-        raise SchemaFault(f"it is no JSON: {parsed.fault}")
-    schema = parsed.value
-    if _holds(schema, "unevaluatedProperties") and _holds(schema, "patternProperties"):
-        raise SchemaFault("it has both unevaluatedProperties and patternProperties, which takes unbounded time")
-    kind = _kind_of(schema)
-    fault = next(kind(kind.META_SCHEMA, registry=_own_documents()).iter_errors(schema), None)
-    if fault is not None:
-        raise SchemaFault(f"it is no JSON Schema at {_path(fault.absolute_path)}: {fault.message[:200]}")
-    return kind(schema, registry=_own_documents())
-
-
-def _kind_of(schema: Any) -> Any:
-    from jsonschema.validators import validator_for
-
-    named = schema.get("$schema", _NEWEST) if isinstance(schema, Mapping) else _NEWEST
-    kind = validator_for({"$schema": named}, default=None) if isinstance(named, str) else None
-    if kind is None:
-        raise SchemaFault(f"its $schema is {str(named)[:200]!r}, which is no draft of JSON Schema")
-    return _bounded(kind.META_SCHEMA.get("$schema", _NEWEST))
-
-
-def _holds(schema: Any, keyword: str) -> bool:
-    """Return whether a member of that name is anywhere in a schema."""
-    if isinstance(schema, Mapping):
-        return keyword in schema or any(_holds(item, keyword) for item in schema.values())
-    return isinstance(schema, list) and any(_holds(item, keyword) for item in schema)
-
-
-@cache
-def _bounded(draft: str) -> Any:
-    """Return the validator of a draft, every keyword of which minds the time."""
-    from jsonschema.validators import extend, validator_for
-
-    kind = validator_for({"$schema": draft})
-    own = {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
-        "uniqueItems": _unique_items,
-        "multipleOf": _multiple_of,
-        "divisibleBy": _multiple_of,
-    }
-    own = {name: keyword for name, keyword in own.items() if name in kind.VALIDATORS}
-    keywords = {**kind.VALIDATORS, **own}
-    return extend(kind, {name: _timed(keyword) for name, keyword in keywords.items()})
-
-
-@cache
-def _own_documents() -> Any:
-    """Return the drafts' own schemas, and nothing that would fetch another."""
-    from jsonschema_specifications import REGISTRY
-
-    return REGISTRY
-
-
-def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        _seconds_left()
-        yield from keyword(validator, value, instance, schema) or ()
-
-    return check
-
-
-def _seconds_left() -> float:
-    left = _DEADLINE.get() - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("checking the answer against its schema took too long")
-    return left
-
-
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if validator.is_type(instance, "string") and search(pattern, instance, _seconds_left()) is None:
-        yield ValidationError(f"{instance[:100]!r} does not match {pattern[:100]!r}")
-
-
-def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
-    if not validator.is_type(instance, "object"):
-        return
-    for pattern, subschema in patterns.items():
-        for name, item in instance.items():
-            if search(pattern, name, _seconds_left()) is not None:
-                yield from validator.descend(item, subschema, path=name, schema_path=pattern)
-
-
-def _additional_properties(validator: Any, others: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if not validator.is_type(instance, "object"):
-        return
-    patterns = schema.get("patternProperties", {})
-    for name, item in instance.items():
-        if name in schema.get("properties", {}) or any(search(each, name, _seconds_left()) for each in patterns):
-            continue
-        if others is False:
-            yield ValidationError(f"{name[:100]!r} is not allowed here", path=[name])
-        else:
-            yield from validator.descend(item, others, path=name)
-
-
-def _unique_items(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if wanted and validator.is_type(instance, "array") and len(set(map(identity_of, instance))) < len(instance):
-        yield ValidationError("the array has equal items")
-
-
-def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    """Compare numbers as they are written: 19.99 is a multiple of 0.01, though no two floats say so."""
-    from jsonschema.exceptions import ValidationError
-
-    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(divisor)):
-        yield ValidationError(f"{instance} is not a multiple of {divisor}")
-
-
-def _path(parts: Any) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
 class JsonSchemaParams(Params):
@@ -230,13 +43,7 @@ class JsonSchemaParams(Params):
             "goes before it."
         ),
     ] = None
-    where: Annotated[
-        Where,
-        Field(
-            description="Where JSON may stand: whole (nothing else is there), fenced (in a fence of Markdown too), "
-            "anywhere (in the midst of prose too)."
-        ),
-    ] = "fenced"
+    where: Where = "fenced"
     timeout_s: Annotated[float, Field(gt=0, le=60, description="Seconds that an answer may be checked.")] = 2.0
 
 
@@ -284,7 +91,7 @@ class JsonSchema(RowEvaluator):
                 "errors_per_answer",
                 "Errors against the schema, per answer that has one.",
                 name="Schema errors per answer",
-                range=(0.0, float(_MOST_ERRORS)),
+                range=(0.0, float(MOST_ERRORS)),
                 threshold=None,
                 dataset_level=True,
             ),
@@ -308,6 +115,8 @@ class JsonSchema(RowEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Check one answer."""
+        from leadline.evaluators.structured._schema_errors import SchemaFault, errors_of  # jsonschema is optional
+
         schema = self._schema(row)
         if not schema:
             message = "There is no schema: give json_schema.json_schema, or a column json_schema."
@@ -317,10 +126,10 @@ class JsonSchema(RowEvaluator):
             return self._scored([{"path": "$", "keyword": "json", "message": f"no JSON: {parsed.fault}"}])
         try:
             with ctx.regex_budget.waiting(schema) as seconds:
-                errors = errors_of(parsed.value, schema, min(seconds, self.params.timeout_s))
+                errors = errors_of(parsed.value, schema, min(seconds, self.params.timeout_s), MOST_ERRORS)
         except SchemaFault as fault:
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"The schema cannot be used: {fault}.")
-        return self._scored([{"path": one.path, "keyword": one.keyword, "message": one.message} for one in errors])
+        return self._scored(errors)
 
     def _schema(self, row: Row) -> str:
         own = row.metadata.get(KEY)
