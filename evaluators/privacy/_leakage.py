@@ -10,14 +10,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Protocol
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from pydantic import Field, field_validator
 
 from leadline.evaluators.core import EvalContext, Params, RowEvaluator, verdict
 from leadline.evaluators.data import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
-from leadline.evaluators.privacy.rules.matching import RuleMatch, WhyAside, examine, example, fold, leaks
-from leadline.evaluators.privacy.rules.tables import PatternRule, choose, rules_of
+from leadline.evaluators.privacy.rules.matching import (
+    PatternRule,
+    RuleMatch,
+    WhyAside,
+    choose,
+    examine,
+    example,
+    fold,
+    leaks,
+    rules_of,
+)
 
 MAX_SPANS: Final = 100
 """Most spans of a row."""
@@ -38,32 +47,22 @@ _ROLE: Final = re.compile(
 _FREE_CALL: Final = re.compile(r"(?:\+?1)?8(?:00|33|44|55|66|77|88)[0-9]{7}\Z|(?:00|\+)?800[0-9]{8}\Z|0800[0-9]{5,8}\Z")
 
 
-class FindingKind(Protocol):
-    """A rule, or a kind of name that a model tells."""
+class NameKind(NamedTuple):
+    """A kind of name: its id and what it is called in words."""
 
-    @property
-    def id(self) -> str:
-        """Its name, as users type it."""
-
-    @property
-    def description(self) -> str:
-        """The same in words, as a noun."""
+    id: str
+    description: str
 
 
-class LeakFinding(Protocol):
-    """A place where something was found: ``text[start:end]``."""
+class NameMatch(NamedTuple):
+    """A place where a model found a name: ``text[start:end]``."""
 
-    @property
-    def rule(self) -> FindingKind:
-        """Its rule, or kind of name."""
+    rule: NameKind
+    start: int
+    end: int
 
-    @property
-    def start(self) -> int:
-        """Its first character's place."""
 
-    @property
-    def end(self) -> int:
-        """The place after its last character."""
+LeakFinding: TypeAlias = RuleMatch | NameMatch
 
 
 class LeakageParams(Params):

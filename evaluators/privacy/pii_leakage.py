@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import Field, field_validator
 
@@ -13,7 +13,7 @@ from leadline.evaluators.data import Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import ErrorCode, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import token_classifiers, weights
 from leadline.evaluators.models.token_classifiers import Entity
-from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, LeakFinding
+from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, LeakFinding, NameKind, NameMatch
 from leadline.evaluators.privacy.rules.matching import RuleMatch, examine, leaks
 
 if TYPE_CHECKING:
@@ -201,21 +201,6 @@ class PiiLeakage(LeakageEvaluator):
     def _with_entities(self, by_rules: Sequence[RuleMatch], entities: Sequence[Entity]) -> list[LeakFinding]:
         names = _names_in(entities, self.params.ner_types, self.params.ner_probability, by_rules)
         return sorted([*by_rules, *names], key=lambda finding: finding.start)
-
-
-class NameKind(NamedTuple):
-    """A kind of name: its id and what it is called in words."""
-
-    id: str
-    description: str
-
-
-class NameMatch(NamedTuple):
-    """A place where a model found a name: ``text[start:end]``."""
-
-    rule: NameKind
-    start: int
-    end: int
 
 
 def kind_of(type_: str) -> str:

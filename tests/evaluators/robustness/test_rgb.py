@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
-from leadline.evaluators.robustness._rgb_scorers import Official, RgbCase, Space, is_right, normalized, rgb_case
 from leadline.evaluators.robustness.rgb import (
     CounterfactualParams,
     CounterfactualRobustness,
     InformationIntegration,
     NegativeRejection,
     NoiseRobustness,
+    Official,
+    RgbCase,
     RgbEvaluator,
     RgbParams,
+    Space,
+    is_right,
+    normalized,
+    rgb_case,
 )
 
 TOOLS = EvalContext()

@@ -9,8 +9,7 @@ from stdnum.iban import is_valid as stdnum_is_iban
 from stdnum.iso7064 import mod_97_10
 from stdnum.us import ssn as stdnum_ssn
 
-from leadline.evaluators.privacy.rules.checks import _IBAN_LENGTHS, is_iban, is_random, is_ssn, is_void_ssn
-from leadline.evaluators.privacy.rules.national_ids import luhn
+from leadline.evaluators.privacy.rules.checks import _IBAN_LENGTHS, is_iban, is_random, is_ssn, is_void_ssn, luhn
 
 COUNTRIES = st.sampled_from(sorted(_IBAN_LENGTHS))
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.privacy.rules.matching import _EXOTIC, MAX_FINDINGS, fold, join, scan
-from leadline.evaluators.privacy.rules.tables import choose, rules_of
+from leadline.evaluators.privacy.rules.matching import _EXOTIC, MAX_FINDINGS, choose, fold, join, rules_of, scan
 
 PII_RULES, SECRET_RULES = rules_of("pii"), rules_of("secrets")
 ALL = (*PII_RULES, *SECRET_RULES)

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from leadline.evaluators.privacy.rules.checks import CHECKS
-from leadline.evaluators.privacy.rules.matching import scan
-from leadline.evaluators.privacy.rules.tables import PatternRule, choose, load, rules_of
+from leadline.evaluators.privacy.rules.matching import PatternRule, choose, load, rules_of, scan
 
 PII = rules_of("pii")
 RULES = (*PII, *rules_of("secrets"))
