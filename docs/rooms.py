@@ -15,8 +15,8 @@ ORDER: Final = {
     "judges compare publish",
     "flows": "shared prefect command dispatch judges check_judges evaluate collect compare perturb generate "
     "model_version version_request check_version served deploy",
-    "plugins": "ops webhooks ci dask databricks mcp rgb sonar ui",
-    "leadline": "testing api bridges pytest_plugin cli",
+    "plugins": "ops webhooks ci dask databricks documents mcp rgb sonar ui",
+    "leadline": "testing api mlflow inspect pytest_plugin cli",
 }
 """Each room's folders and modules from the ground up: each imports those before it; other modules may import all."""
 

@@ -22,10 +22,8 @@ from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
 from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import EvaluatorFiles, EvaluatorsDir, JudgeAccess, StorePlace, TeamName
-from leadline.tasks.judges.drift.asking import NotChecked
 from leadline.tasks.judges.drift.drift_check import check_judge
-from leadline.tasks.judges.drift.enrolling import accept, enrol
-from leadline.tasks.judges.drift.enrolment import Enrolment
+from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, accept, enrol
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.judges.drift.judge_standing import JudgeStanding, standing_of
 from leadline.tasks.judges.drift.probes import canary_probes, probes_of_file, probes_of_run

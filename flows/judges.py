@@ -12,7 +12,6 @@ from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, li
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.certificates import Certificate, certificate_of, keep_certificate
-from leadline.tasks.judges.labels.dataset_labels import dataset_labels, labels_of_datasets
 from leadline.tasks.judges.labels.judge_comparison import JudgeComparison, compare_judges
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, read_judged_rows
 from leadline.tasks.judges.labels.judging import (
@@ -25,7 +24,7 @@ from leadline.tasks.judges.labels.judging import (
     need_of,
     new_occasion,
 )
-from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
+from leadline.tasks.judges.labels.known_labels import KnownLabels, dataset_labels, known_labels, labels_of_datasets
 from leadline.tasks.judges.labels.label_report import LabelReport, report_labels
 from leadline.tasks.judges.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.ledger.location import read_ledger

@@ -7,10 +7,8 @@
 
 from __future__ import annotations
 
-from leadline.api.comparison import compare
 from leadline.api.evaluation import aevaluate, evaluate
 from leadline.api.metric_choice import MetricChoice
-from leadline.api.opened_store import OpenedStore, open_store
-from leadline.api.result import Result
+from leadline.api.result import OpenedStore, Result, compare, open_store
 
 __all__ = ["MetricChoice", "OpenedStore", "Result", "aevaluate", "compare", "evaluate", "open_store"]

@@ -13,10 +13,9 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
-from leadline.api.comparison import Evaluated
 from leadline.api.inputs import Data, Staged, stage
 from leadline.api.metric_choice import Chosen, Metrics, chosen_metrics
-from leadline.api.result import Result
+from leadline.api.result import Evaluated, Result
 from leadline.api.settings import AcceptedSettings, checked
 from leadline.api.shown_progress import shown
 from leadline.api.target_answers import AskedTarget, TargetFunction, Targets, asked, collect_answers

@@ -1,19 +1,19 @@
-"""The result of an evaluation: its scores, means and problems as DataFrames, the gate, and where the report is."""
+"""What a store has, for programs: the result of an evaluation, runs compared, and all runs, as DataFrames."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from leadline.api.comparison import Evaluated, compare
-from leadline.api.first_screen import first_screen
-from leadline.api.forest_plot import forest_plot
-from leadline.api.shown_case import ShownCase, shown_case
+from leadline.api.displays import ShownCase, first_screen, forest_plot, shown_case
+from leadline.api.settings import checked
 from leadline.evaluators.ground import UsageError, one_line
 from leadline.flows.collect import CollectResult
+from leadline.flows.compare import Compare, CompareConfig
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.publish.exports import frames
@@ -25,6 +25,100 @@ if TYPE_CHECKING:
 
     from leadline.tasks.compare import Comparison
     from leadline.tasks.runs.answers import Answer
+
+
+class Evaluated(Protocol):
+    """The result of an evaluation."""
+
+    @property
+    def run(self) -> str:
+        """Id of the run."""
+
+
+def compare(baseline: str | Evaluated = "", candidate: str | Evaluated = "latest", **options: Any) -> Comparison:
+    """Compare a candidate with a baseline, case by case, and decide whether it is worse.
+
+    Args:
+        baseline: What :func:`evaluate` returned, or a run: its id, the beginning of it, ``latest``, ``latest~1``,
+            ``tag:NAME``, or one of its models as ``RUN:MODEL``. Left out where ``versions`` are named.
+            Results are compared in their store.
+        candidate: What is new, named in the same way; ``:MODEL`` is a model of the baseline's run.
+        **options: Fields of :class:`~leadline.flows.compare.CompareConfig`, for example ``margin=0.02``.
+
+    Returns:
+        The verdict, the reason, each metric with its interval, and where the report is.
+
+    Raises:
+        UsageError: There is no such run, model, metric or option.
+    """
+    sides = {name: getattr(side, "run", side) for name, side in (("baseline", baseline), ("candidate", candidate))}
+    stores = (getattr(side, "store", None) for side in (baseline, candidate))
+    found = {store.location for store in stores if isinstance(store, Store)}
+    place = {"store": found.pop()} if len(found) == 1 else {}
+    return Compare().check(checked(CompareConfig, place | options | sides)).compared()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStore:
+    """The store of scores, runs and reports.
+
+    Attributes:
+        store: The store as the steps of a run use it.
+    """
+
+    store: Store
+
+    @property
+    def root(self) -> Path:
+        """Its folder; of a store in a bucket, this host's working copy."""
+        return self.store.root
+
+    @property
+    def location(self) -> str:
+        """Its path or URL, which :func:`open_store` takes on any host that sees it."""
+        return self.store.location
+
+    def runs(self) -> DataFrame:
+        """Return the runs, the oldest first: name, status, dataset, gate, and counts of scores and problems."""
+        from leadline.tasks.publish.exports import frames
+
+        return frames.runs(self.store)
+
+    def history(self, metric: str) -> DataFrame:
+        """Return the means of a metric in all runs, the oldest first, with intervals; no lines if none measured it.
+
+        Args:
+            metric: Key of a metric, id of an evaluator for its primary metrics, or both as ``evaluator.metric``.
+        """
+        from leadline.tasks.publish.exports import frames
+
+        return frames.history(self.store, metric)
+
+    def sql(self, query: str) -> DataFrame:
+        """Run one query over all runs together; it can change nothing and reach nothing but the store.
+
+        Args:
+            query: A query of DuckDB over the tables of ``leadline store sql``, each with a column ``run``.
+
+        Raises:
+            UsageError: It is not a single query, or it fails.
+        """
+        from leadline.tasks.runs.query import archive
+
+        with archive(self.store, statement=query) as opened, opened.query(query) as found:
+            return found.df()
+
+
+def open_store(location: str | os.PathLike[str] | None = None) -> OpenedStore:
+    """Open the store of scores, runs and reports.
+
+    Args:
+        location: A folder or an object store's URL; by default ``$LEADLINE_STORE`` or ``./.leadline``.
+
+    Raises:
+        StoreError: It cannot be made or reached.
+    """
+    return OpenedStore(Store.open(location))
 
 
 class Result:

@@ -114,7 +114,7 @@ def _print_labels(
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
     from leadline.tasks.db import line_of
-    from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
+    from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
 
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
     if lines:

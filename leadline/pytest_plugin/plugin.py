@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from leadline.pytest_plugin.leadline_fixture import LeadlineFixture
     from leadline.pytest_plugin.outcomes import Outcome
-    from leadline.pytest_plugin.sessions import PluginSession
+    from leadline.pytest_plugin.sessions import LeadlineFixture, PluginSession
     from leadline.pytest_plugin.suite import AnswerUnderTest
 
 MARK: Final = "leadline"
@@ -152,7 +151,7 @@ def leadline_case(leadline_check: Outcome) -> AnswerUnderTest:
 @pytest.fixture
 def leadline(request: pytest.FixtureRequest) -> LeadlineFixture:
     """``leadline.check`` and ``leadline.evaluate`` with the session's store, judge and settings."""
-    from leadline.pytest_plugin.leadline_fixture import LeadlineFixture
+    from leadline.pytest_plugin.sessions import LeadlineFixture
 
     return LeadlineFixture(_session_of(request.config), request.node, _merged(request.node.iter_markers(MARK)))
 

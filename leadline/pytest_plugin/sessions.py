@@ -1,4 +1,4 @@
-"""A session of pytest, or a worker's part of one: settings, one run per suite for all processes, summary.
+"""A session of pytest, or a worker's part of one: settings, one run per suite for all processes, fixture, summary.
 
 The first process that needs the result takes the suite's lock, evaluates, and leaves the outcome in a folder that the
 session's processes share; the others wait for it. What failed is left as well, so that nobody pays for it again.
@@ -16,7 +16,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import pytest
 from filelock import FileLock
@@ -43,6 +43,12 @@ from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.runs.run_sentences import calls_line, cost_line, gate_reason, work_line
 from leadline.tasks.store.store import Store
+
+if TYPE_CHECKING:
+    import pytest
+
+    from leadline.api.result import Result
+
 
 TABLE: Final = "pytest"
 """Table of ``leadline.toml``."""
@@ -256,3 +262,74 @@ def session_settings(given: Mapping[str, str] | None = None) -> SessionSettings:
                 f"{where}: {first_refusal(error, SessionSettings)}.", code=ErrorCode.CONFIG_OPTION
             ) from None
     return found
+
+
+class LeadlineFixture:
+    """Checks answers and evaluates data with the settings of the session and of the test's marker.
+
+    Args:
+        node: The test, which gets the values as properties.
+        settings: Settings of the test's marker.
+    """
+
+    def __init__(self, session: PluginSession, node: pytest.Item, settings: Mapping[str, Any]) -> None:
+        self._session = session
+        self._node = node
+        self._settings = {name: value for name, value in settings.items() if name != "dataset"}
+
+    def check(
+        self,
+        answer: str,
+        *,
+        question: str | None = None,
+        context: Any = None,
+        expected: Any = None,
+        condition: str | None = None,
+        **settings: Any,
+    ) -> dict[str, float]:
+        """Assert that an answer is good; see :func:`leadline.check`.
+
+        Args:
+            question: The question that was asked.
+            context: What was retrieved for the answer.
+            expected: Acceptable answers.
+            condition: A condition on the answer's text.
+            **settings: ``metrics``, ``limits``, ``judge`` and the others; those of the marker are the default.
+        """
+        __tracebackhide__ = True
+        from leadline.api.answer_check import AnswerFailed, check
+
+        given = {**self._session.settings.defaults(), **self._settings, **settings}
+        self._session.count_check(given.get("store"))
+        try:
+            values = check(
+                answer,
+                question=question,
+                context=context,
+                expected=expected,
+                condition=condition,
+                session=self._session.name,
+                **given,
+            )
+        except AnswerFailed as failure:
+            self._keep(failure.values)
+            raise
+        self._keep(values)
+        return values
+
+    def evaluate(self, data: Any, **settings: Any) -> Result:
+        """Evaluate data; see :func:`leadline.evaluate`.
+
+        Args:
+            data: The cases with their answers.
+            **settings: Those of the marker are the default.
+        """
+        from leadline.api.evaluation import evaluate
+
+        given = {name: value for name, value in self._settings.items() if name != "limits"}
+        result = evaluate(data, **{"progress": False, **self._session.settings.defaults(), **given, **settings})
+        self._session.tell_run(result.outcome, result.store.location, self._node.nodeid)
+        return result
+
+    def _keep(self, values: Mapping[str, float]) -> None:
+        self._node.user_properties += [(f"leadline.{name}", value) for name, value in values.items()]

@@ -2,8 +2,8 @@
 
 :func:`.collection.collect` is the way in. :mod:`.targets` describes the models and how each is asked: by LiteLLM name,
 by HTTP or as a Python callable. :mod:`.cases` reads the suite, :mod:`.ask_target` puts one case to one model with the
-judge client, whose retries, limiter, breaker, ledger and budget it shares. :mod:`.templates` fills in requests,
-:mod:`.replies` reads the replies, and :mod:`.collection` writes the dataset. ``docs/collect.md`` is the page for users.
+judge client, whose retries, limiter, breaker, ledger and budget it shares. :mod:`.templates` fills in requests and
+reads replies, and :mod:`.collection` writes the dataset. ``docs/collect.md`` is the page for users.
 """
 
 from __future__ import annotations

@@ -35,9 +35,8 @@ from leadline.evaluators.judge_client.transport import (
 from leadline.evaluators.settings import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.collect.cases import Case
-from leadline.tasks.collect.replies import TargetAnswer, plain
 from leadline.tasks.collect.targets import Target
-from leadline.tasks.collect.templates import render_json, render_text
+from leadline.tasks.collect.templates import TargetAnswer, plain, render_json, render_text
 from leadline.tasks.load.values import ValueFault
 
 MOST_REPLIES: Final = 10

@@ -21,8 +21,8 @@ from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
-from leadline.tasks.collect.replies import TargetAnswer
 from leadline.tasks.collect.targets import Target
+from leadline.tasks.collect.templates import TargetAnswer
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.store.scratch import scratch_folder

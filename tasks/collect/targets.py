@@ -35,8 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import ErrorCode, UsageError, field_of, looks_secret, remember_variable, why
 from leadline.evaluators.settings import JudgeConfig, address_without_secrets
-from leadline.tasks.collect.replies import ReplyMap
-from leadline.tasks.collect.templates import check_template, variables_of, with_variables, with_version
+from leadline.tasks.collect.templates import ReplyMap, check_template, variables_of, with_variables, with_version
 from leadline.tasks.runs.versions import VERSION_PATTERN
 
 KEY_VARIABLE: Final = "LEADLINE_MODEL_API_KEY"

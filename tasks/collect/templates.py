@@ -1,4 +1,7 @@
-"""The small templates and expressions of a targets file: sandboxed, and with texts of cases as values only."""
+"""The small templates and expressions of a targets file, which fill in requests and read what replies hold.
+
+They are sandboxed, and have texts of cases as values only.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,19 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+import orjson
 from jinja2 import ChainableUndefined, StrictUndefined, TemplateError, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.tasks.load.values import ValueFault
+from leadline.evaluators.text.sentences import without_surrogates
+from leadline.tasks.load.values import ValueFault, count, expected, listed, mapping, message, money, text, texts
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VERSION: Final = re.compile(r"\{\{\s*version\s*\}\}")
@@ -203,3 +210,189 @@ def _json(source: str) -> Any:
 @cache
 def _expression(source: str) -> Any:
     return _EXPRESSION.compile_expression(source)
+
+
+_NUMBERS: Final = {"cost_usd": money, "input_tokens": count, "output_tokens": count}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAnswer:
+    """The answer of a model to one case, or the reason why there is none.
+
+    Attributes:
+        text: The answer; ``None`` where there is none.
+        error: What happened instead.
+        context: Retrieved chunks in rank order, each with ``content``, ``doc_uri`` or both.
+        seconds: Time of the successful attempt.
+        cost_usd: Price, ``None`` when unknown.
+        input_tokens: Tokens sent.
+        output_tokens: Tokens received.
+        metadata: Other values about the answer.
+        reused: Whether it had been given in an earlier run.
+        truncated: Whether it was cut off at the token limit.
+        unavailable: Whether there is none because the model could not be reached, so that it may answer later.
+    """
+
+    text: str | None = None
+    error: str | None = None
+    context: tuple[Mapping[str, str], ...] = ()
+    seconds: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    reused: bool = False
+    truncated: bool = False
+    unavailable: bool = False
+
+
+class ReplyMap(BaseModel):
+    """The places of the values in a reply: Jinja expressions over its fields, and over ``reply``, which is all of it.
+
+    What an expression does not find is absent. A model that replies in the names of this class needs none of it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    answer: str = Field("answer", description="The answer, a text.")
+    error: str = Field("error", description="What failed, where a reply can say so; anything but empty is an error.")
+    retrieved_context: str = Field("retrieved_context", description="The retrieved chunks, a list in rank order.")
+    content: str = Field("content", description="Of a chunk: its text. A chunk that is a text is its own content.")
+    doc_uri: str = Field("doc_uri", description="Of a chunk: its document.")
+    documents: str = Field("documents", description="Documents: one per chunk, or what was retrieved instead of them.")
+    cost_usd: str = Field("cost_usd", description="Price in US dollars.")
+    input_tokens: str = Field("input_tokens", description="Tokens sent.")
+    output_tokens: str = Field("output_tokens", description="Tokens received.")
+    metadata: dict[str, str] = Field({}, description="Anything else, by the name that it gets.")
+
+    @field_validator("*")
+    @classmethod
+    def _check_expressions(cls, value: Any) -> Any:
+        for expression in value.values() if isinstance(value, dict) else (value,):
+            check_expression(expression)
+        return value
+
+    def read(self, raw: str) -> TargetAnswer:
+        """Read a reply.
+
+        Raises:
+            ValueFault: It contains no answer, or something is not what it should be.
+        """
+        reply = _parsed(raw)
+        scope = _scope("reply", reply)
+        failed = evaluate(self.error, scope)
+        if failed:
+            raise ValueFault(f"the reply says: {message(failed)}")
+        answer = evaluate(self.answer, scope)
+        if answer is None:
+            raise ValueFault(f"the reply has no answer ({self.answer!r} finds nothing in {_shown(reply)})")
+        numbers = {name: self._number(name, scope) for name in _NUMBERS}
+        others = {name: evaluate(expression, scope) for name, expression in self.metadata.items()}
+        return TargetAnswer(
+            text=_read_value("answer", text, answer),
+            context=self._context(scope),
+            **numbers,
+            metadata={name: value for name, value in others.items() if value is not None},
+        )
+
+    def numbers(self, raw: str) -> dict[str, Any]:
+        """Return price and tokens of a reply, ``None`` where it does not say."""
+        scope = _scope("reply", _parsed(raw))
+        found: dict[str, Any] = dict.fromkeys(_NUMBERS)
+        for name in _NUMBERS:
+            try:
+                found[name] = self._number(name, scope)
+            except ValueFault:
+                continue  # read() says so
+        return found
+
+    def _number(self, name: str, scope: Mapping[str, Any]) -> Any:
+        value = evaluate(getattr(self, name), scope)
+        return None if value is None else _read_value(name, _NUMBERS[name], value)
+
+    def _context(self, scope: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
+        """Return the chunks, with the documents beside them where the reply lists these by themselves."""
+        found = evaluate(self.retrieved_context, scope)
+        chunks = (
+            [] if found is None else [self._chunk(chunk) for chunk in _read_value("retrieved_context", _list, found)]
+        )
+        found = evaluate(self.documents, scope)
+        documents = [] if found is None else _read_value("documents", texts, found)
+        if not documents or any("doc_uri" in chunk for chunk in chunks):
+            return tuple(chunks)
+        if not chunks:
+            return tuple({"doc_uri": uri} for uri in documents)
+        if len(chunks) != len(documents):
+            raise ValueFault(f"there are {len(documents)} documents for {len(chunks)} chunks")
+        return tuple({**chunk, "doc_uri": uri} for chunk, uri in zip(chunks, documents, strict=True))
+
+    def _chunk(self, chunk: Any) -> Mapping[str, str]:
+        if isinstance(chunk, str):
+            return {"content": chunk}
+        scope = _scope("chunk", chunk)
+        found = {"content": evaluate(self.content, scope), "doc_uri": evaluate(self.doc_uri, scope)}
+        if found["content"] is None and found["doc_uri"] is None:
+            raise ValueFault(f"a chunk has neither content nor doc_uri: {_shown(chunk)}")
+        return {name: _read_value(f"chunk, {name}", text, value) for name, value in found.items() if value is not None}
+
+
+def _parsed(raw: str) -> Any:
+    """Return a reply's JSON value, or its text where it is none."""
+    try:
+        return orjson.loads(raw)
+    except ValueError:
+        return raw
+
+
+def _scope(name: str, value: Any) -> dict[str, Any]:
+    fields = {key: item for key, item in value.items() if isinstance(key, str)} if isinstance(value, Mapping) else {}
+    return {**fields, name: value}
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise expected("a list", value)
+    return listed(value)
+
+
+def _read_value(name: str, reading: Any, value: Any) -> Any:
+    try:
+        return reading(value)
+    except ValueFault as error:
+        raise ValueFault(f"{name} of the reply: {error}") from None
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a reply for a message; its names tell what the expression should have been."""
+    summary = (
+        f"an object with {', '.join(map(str, list(value)[:8]))}" if isinstance(value, Mapping) else repr(value)[:80]
+    )
+    return without_surrogates(summary)[:200]
+
+
+def plain(value: Any) -> Any:
+    """Return what a Python callable returned as something that JSON has a type for.
+
+    Raises:
+        ValueFault: It is nothing of the kind.
+    """
+    import dataclasses
+
+    if isinstance(value, str):
+        value = {"answer": value}
+    elif isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    record = mapping(dict(value) if isinstance(value, Mapping) else value)
+    try:
+        return json.loads(json.dumps(record, allow_nan=False, default=_without_type))
+    except (TypeError, ValueError) as error:
+        raise ValueFault(f"what the function returned is no JSON: {error}") from None
+
+
+def _without_type(value: Any) -> Any:
+    """Return a value of a library's own type (a NumPy number, a tuple) as a plain one."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in JSON")

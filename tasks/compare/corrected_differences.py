@@ -18,9 +18,8 @@ import numpy as np
 
 from leadline.evaluators.ground import UsageError
 from leadline.tasks.compare.results import Comparison, CorrectedDifference, MetricComparison
-from leadline.tasks.judges.labels.dataset_labels import dataset_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
-from leadline.tasks.judges.labels.known_labels import KnownLabels, known_labels
+from leadline.tasks.judges.labels.known_labels import KnownLabels, dataset_labels, known_labels
 from leadline.tasks.judges.labels.label_report import report_labels
 from leadline.tasks.judges.labels.label_sets import RowChance, row_chances
 from leadline.tasks.load.label import Label, consensus

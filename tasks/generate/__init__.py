@@ -2,17 +2,15 @@
 
 :mod:`.documents` finds and reads the files, :mod:`.chunking` cuts them and draws from the chunks.
 :mod:`.questions` asks about one chunk with the judge client, whose retries, limiter, ledger and budget it shares,
-:mod:`.duplicates` finds questions that ask the same, :mod:`.dataset_rows` writes the dataset, and :mod:`.generation`
-does it for all chunks. ``docs/generate.md`` is the page for users.
+:mod:`.duplicates` finds questions that ask the same, and :mod:`.generation`
+does it for all chunks and writes the dataset. ``docs/generate.md`` is the page for users.
 """
 
 from __future__ import annotations
 
 from leadline.tasks.generate.chunking import Corpus, Cutting, DocumentChunk, read_corpus
-from leadline.tasks.generate.dataset_rows import Form
-from leadline.tasks.generate.documents.document import DocumentsError
-from leadline.tasks.generate.documents.document_files import find_files
-from leadline.tasks.generate.generation import Generated, generate
+from leadline.tasks.generate.documents import DocumentsError, find_files
+from leadline.tasks.generate.generation import Form, Generated, generate
 
 __all__ = [
     "Corpus",

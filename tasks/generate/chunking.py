@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.text.sentences import Splitter, without_surrogates
-from leadline.tasks.generate.documents.document import Document, DocumentsError
-from leadline.tasks.generate.documents.document_files import FoundFiles
-from leadline.tasks.generate.documents.reading import read_documents
+from leadline.tasks.generate.documents import Document, DocumentsError, FoundFiles, read_documents
 from leadline.tasks.ground.files import digest
 
 Unit: TypeAlias = Literal["characters", "tokens"]
@@ -98,15 +95,9 @@ class DocumentChunk:
 
 
 def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[DocumentChunk]:
-    """Yield a document's chunks in order; pieces with hardly any letters are left out.
-
-    Args:
-        cutting: How long chunks are.
-        splitter: Splits sentences.
-    """
+    """Yield a document's chunks in order; pieces with hardly any letters are left out."""
     text = document.text
-    cutter = _Cutter(document, cutting, splitter, ruler_for(text, cutting.unit))
-    for start, end in cutter.spans():
+    for start, end in _Cutter(document, cutting, splitter).spans():
         piece = text[start:end]
         if sum(map(str.isalnum, piece)) < FEWEST_LETTERS:
             continue
@@ -128,12 +119,12 @@ def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[Do
 class _Cutter:
     """Finds the places to cut one document at."""
 
-    def __init__(self, document: Document, cutting: Cutting, splitter: Splitter, ruler: Ruler) -> None:
+    def __init__(self, document: Document, cutting: Cutting, splitter: Splitter) -> None:
         self._text = document.text
         self._sections = document.sections()
         self._cutting = cutting
         self._splitter = splitter
-        self._ruler = ruler
+        self._ruler = _Ruler(document.text, cutting.unit)
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Yield the beginning and the end of each chunk."""
@@ -189,76 +180,38 @@ def _last(places: Sequence[int], low: int, high: int) -> int | None:
     return places[index] if index >= 0 and places[index] >= low else None
 
 
-class Ruler(ABC):
-    """Measures a text."""
-
-    @abstractmethod
-    def reach(self, start: int, size: int) -> int:
-        """Return the offset that lies ``size`` units behind another; it may lie behind the end of the text.
-
-        Args:
-            start: Offset in characters.
-            size: Distance in the measure's unit.
-        """
-
-    @abstractmethod
-    def back(self, end: int, size: int) -> int:
-        """Return the offset that lies ``size`` units before another.
-
-        Args:
-            end: Offset in characters.
-            size: Distance in the measure's unit.
-        """
-
-
-class Characters(Ruler):
-    """Measures in characters."""
-
-    def reach(self, start: int, size: int) -> int:
-        """See :class:`Ruler`."""
-        return start + size
-
-    def back(self, end: int, size: int) -> int:
-        """See :class:`Ruler`."""
-        return max(0, end - size)
-
-
-class TokenCounter(Ruler):
-    """Measures in tokens of ``cl100k_base``, for every judge, so that chunks do not depend on the judge.
+class _Ruler:
+    """Measures a text in characters, or in tokens of ``cl100k_base``, for every judge, so that chunks depend on none.
 
     Source: the encoding of OpenAI's gpt-4, which LiteLLM carries with it; LlamaIndex's splitters count by it, too.
-    """
-
-    def __init__(self, text: str) -> None:
-        encoding = _encoding()
-        plain = without_surrogates(text)
-        self._end = len(plain)
-        self._starts = array("q")
-        for at in range(0, len(plain), _WINDOW):
-            window = plain[at : at + _WINDOW]
-            offsets = encoding.decode_with_offsets(encoding.encode_ordinary(window))[1]
-            self._starts.extend(at + offset for offset in offsets)
-
-    def reach(self, start: int, size: int) -> int:
-        """See :class:`Ruler`."""
-        place = bisect_left(self._starts, start) + size
-        return self._starts[place] if place < len(self._starts) else self._end + 1
-
-    def back(self, end: int, size: int) -> int:
-        """See :class:`Ruler`."""
-        return self._starts[max(0, bisect_right(self._starts, end - 1) - size)] if self._starts else 0
-
-
-def ruler_for(text: str, unit: Unit) -> Ruler:
-    """Return the measure of a text.
-
-    Args:
-        unit: Characters or tokens.
 
     Raises:
         UsageError: Tokens cannot be counted here.
     """
-    return TokenCounter(text) if unit == "tokens" else Characters()
+
+    def __init__(self, text: str, unit: Unit) -> None:
+        self._starts: array[int] | None = None
+        if unit == "tokens":
+            encoding, plain = _encoding(), without_surrogates(text)
+            self._end = len(plain)
+            self._starts = array("q")
+            for at in range(0, len(plain), _WINDOW):
+                window = plain[at : at + _WINDOW]
+                offsets = encoding.decode_with_offsets(encoding.encode_ordinary(window))[1]
+                self._starts.extend(at + offset for offset in offsets)
+
+    def reach(self, start: int, size: int) -> int:
+        """Return the offset that lies so many units behind another; it may lie behind the end of the text."""
+        if self._starts is None:
+            return start + size
+        place = bisect_left(self._starts, start) + size
+        return self._starts[place] if place < len(self._starts) else self._end + 1
+
+    def back(self, end: int, size: int) -> int:
+        """Return the offset that lies so many units before another."""
+        if self._starts is None:
+            return max(0, end - size)
+        return self._starts[max(0, bisect_right(self._starts, end - 1) - size)] if self._starts else 0
 
 
 @cache
@@ -305,9 +258,7 @@ def read_corpus(
     """Read documents and cut them.
 
     Args:
-        cutting: How long chunks are.
-        splitter: Splits sentences.
-        encoding: See :func:`~leadline.tasks.generate.documents.reading.read_documents`.
+        encoding: See :func:`~leadline.tasks.generate.documents.read_documents`.
         most: How many chunks to draw; ``None`` for all. Which ones are drawn depends on their texts and the seed only,
             so that most of them stay the same when documents are added.
         seed: Another one draws others.

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from rapidfuzz import fuzz
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,8 +81,6 @@ def _stem(word: str) -> str:
 
 def _same(words: Sequence[str], others: Sequence[str]) -> bool:
     """Return whether sorted words are the same but for their endings."""
-    from rapidfuzz import fuzz
-
     if len(words) != len(others):
         return False
     return all(

@@ -1,11 +1,8 @@
 """Perturbations of words, characters and encoding: what writers, fingers, scanners and attackers do to a text.
 
-Each takes a text, a random generator and how many of the possible places to change, and returns the changed text, or
-the text itself where there is nothing to change.
-
-Each takes a text, a random generator and how many of the possible places to change, and returns the changed text, or
-the text itself where there is nothing to change. Digits are left alone unless the caller wants them changed: another
-number asks for something else.
+Each takes a text, a random generator (the same state gives the same result) and how many of the possible places to
+change, and returns the changed text, or the text itself where there is nothing to change. Digits are left alone unless
+``numbers`` says that they change too: another number asks for something else.
 """
 
 from __future__ import annotations
@@ -17,9 +14,10 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
-from leadline.tasks.perturb.intensity import Amount
+Amount: TypeAlias = Callable[[int], int]
+"""Returns how many of a number of places to change."""
 
 _WORD: Final = re.compile(r"\S+")
 _CLOSED: Final = ",.;:!?…"
@@ -49,12 +47,7 @@ _KINDS_OF_SLIPS: Final[Mapping[str, int]] = {"neighbour": 35, "dropped": 30, "sw
 
 
 def comma(text: str, random: Random, amount: Amount) -> str:
-    """Put commas behind words, but not behind punctuation, an opening bracket or the last word.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the possible places to change.
-    """
+    """Put commas behind words, but not behind punctuation, an opening bracket or the last word."""
     words = list(_WORD.finditer(text))[:-1]
     places = [word.end() for word in words if word[0][-1] not in _CLOSED + _OPENING]
     for place in sorted(random.sample(places, amount(len(places))), reverse=True):
@@ -63,12 +56,7 @@ def comma(text: str, random: Random, amount: Amount) -> str:
 
 
 def word_swap(text: str, random: Random, amount: Amount) -> str:
-    """Swap neighbouring words, unless the first ends in punctuation or both are equal; no word moves twice.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the possible pairs to change.
-    """
+    """Swap neighbouring words, unless the first ends in punctuation or both are equal; no word moves twice."""
     words = list(_WORD.finditer(text))
     pairs = [
         place
@@ -117,12 +105,7 @@ def _parts(word: str) -> tuple[str, str, str]:
 
 
 def qwerty(text: str, random: Random, amount: Amount) -> str:
-    """Write z for y and y for z, as on a keyboard of the other kind.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the letters y and z to change.
-    """
+    """Write z for y and y for z, as on a keyboard of the other kind."""
     places = [place for place, letter in enumerate(text) if letter in "yzYZ"]
     letters = list(text)
     for place in random.sample(places, amount(len(places))):
@@ -212,23 +195,12 @@ def _may_change(character: str, numbers: bool) -> bool:
 
 
 def replacement(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
-    """Replace characters by random letters, digits and punctuation.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the characters to change.
-        numbers: Whether digits change too.
-    """
+    """Replace characters by random letters, digits and punctuation."""
     return _replaced(text, random, amount, lambda old: random.choice(_ANY.replace(old, "")), numbers=numbers)
 
 
 def neighbouring_keys(text: str, random: Random, amount: Amount) -> str:
-    """Hit neighbouring keys of a US keyboard, for digits too; upper case stays upper case.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the characters to change.
-    """
+    """Hit neighbouring keys of a US keyboard, for digits too; upper case stays upper case."""
     return _replaced(text, random, amount, lambda old: _beside(old, random), numbers=True)
 
 
@@ -239,37 +211,19 @@ def _beside(key: str, random: Random) -> str:
 
 
 def ocr(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
-    """Confuse characters as a scanner does.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the characters to change.
-        numbers: Whether digits change too.
-    """
+    """Confuse characters as a scanner does."""
     return _replaced(text, random, amount, lambda old: random.choice(_OCR[old]) if old in _OCR else "", numbers=numbers)
 
 
 def insertion(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
-    """Put random characters before some.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the characters to put one before.
-        numbers: Whether one may stand before a digit or blank.
-    """
+    """Put random characters before some."""
     places = [place for place, character in enumerate(text) if numbers or _may_change(character, numbers)]
     chosen = set(random.sample(places, amount(len(places))))
     return "".join((random.choice(_ANY) if place in chosen else "") + character for place, character in enumerate(text))
 
 
 def deletion(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
-    """Leave characters out; at least one that is no white space stays.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the characters to leave out.
-        numbers: Whether digits are left out too.
-    """
+    """Leave characters out; at least one that is no white space stays."""
     places = [place for place, character in enumerate(text) if _may_change(character, numbers)]
     there = sum(not character.isspace() for character in text)
     chosen = set(random.sample(places, min(amount(len(places)), max(0, there - 1))))
@@ -281,10 +235,6 @@ def typo(text: str, random: Random, amount: Amount) -> str:
 
     Long words are hit more often than short ones, no word is hit twice before each was hit once, and the first letter
     of a word is right. Numbers, addresses, abbreviations and words of one or two letters are left alone.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many slips.
     """
     tokens = list(_WORD.finditer(text))
     words = _typed([token[0] for token in tokens])

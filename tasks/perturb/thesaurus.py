@@ -18,7 +18,7 @@ from random import Random
 from typing import Final, Literal, TypeAlias
 
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home
-from leadline.tasks.perturb.intensity import Amount
+from leadline.tasks.perturb.text_edits import Amount
 
 VARIABLE: Final = "LEADLINE_WORDNET"
 Relation: TypeAlias = Literal["synonym", "antonym"]
@@ -36,22 +36,12 @@ _FUNCTION_WORDS: Final = frozenset(
 
 
 def synonym(text: str, random: Random, amount: Amount) -> str:
-    """Replace words by a synonym; raises :class:`UsageError` without WordNet.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the words that have one to change.
-    """
+    """Replace words by a synonym; raises :class:`UsageError` without WordNet."""
     return _replaced(text, random, amount, "synonym")
 
 
 def antonym(text: str, random: Random, amount: Amount) -> str:
-    """Replace words by their opposite; raises :class:`UsageError` without WordNet.
-
-    Args:
-        random: Source of chance; the same state gives the same result.
-        amount: How many of the words that have one to change.
-    """
+    """Replace words by their opposite; raises :class:`UsageError` without WordNet."""
     return _replaced(text, random, amount, "antonym")
 
 

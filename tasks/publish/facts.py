@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from leadline.evaluators.data import Details
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.db import Aggregate, FlipCause, Insight, Problem, TrialSpread, read_lines, sql
-from leadline.tasks.judges.labels.correction_lines import read_certificates, read_corrections
+from leadline.tasks.judges.labels.run_corrections import read_certificates, read_corrections
 from leadline.tasks.publish.views import EvaluatorView, Facts, FlipRateLine, MetricView, ModelView, Unmeasured
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from leadline.plugins.webhooks.webhook_payloads import read_choice
 from leadline.pytest_plugin.sessions import session_settings
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
-from leadline.tasks.judges.labels.criterion import guides
+from leadline.tasks.judges.labels.labelling_tasks import guides
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.policy.policy_file import load_policy

@@ -70,7 +70,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.flows.shared.projects import projects
     from leadline.pytest_plugin.sessions import session_settings
     from leadline.tasks.db.csv_files import is_guarded
-    from leadline.tasks.judges.labels.criterion import guides
+    from leadline.tasks.judges.labels.labelling_tasks import guides
     from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
     from leadline.tasks.plan.selection import standing_params
     from leadline.tasks.policy.policy_file import load_policy

@@ -73,7 +73,7 @@ def judges_certify(
 
 
 def _print_certificate(found: Certificate, *, missing: int, unjudged: int) -> None:
-    from leadline.tasks.judges.labels.correction_lines import STATES, agreement_in_words
+    from leadline.tasks.judges.labels.run_corrections import STATES, agreement_in_words
 
     half = ", the half held out" if found.held_out else ""
     rows = f"{count(found.n_labels, 'labelled row')} of {count(found.n_people, 'person', 'people')}{half}"

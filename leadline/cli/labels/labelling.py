@@ -89,12 +89,11 @@ def labels_sample(
 ) -> None:
     """Draw rows of a run at random for people to label."""
     from leadline.tasks.ground.files import handed_out
-    from leadline.tasks.judges.labels.criterion import criterion_of
     from leadline.tasks.judges.labels.drawing import draw
     from leadline.tasks.judges.labels.judged_rows import read_judged_rows
     from leadline.tasks.judges.labels.known_labels import question_rows
     from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
-    from leadline.tasks.judges.labels.labelling_tasks import tasks_of, tasks_of_ties, why_more, written
+    from leadline.tasks.judges.labels.labelling_tasks import criterion_of, tasks_of, tasks_of_ties, why_more, written
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
@@ -139,8 +138,7 @@ def labels_sample(
 
 def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
     """Return the rows of a run on which people are tied, whatever the set, and print them."""
-    from leadline.tasks.judges.labels.dataset_labels import dataset_labels
-    from leadline.tasks.judges.labels.known_labels import labels_of_question
+    from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
     from leadline.tasks.judges.labels.labelled_rows import ties
 
     found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
@@ -281,9 +279,8 @@ def labels_report(session: Session, /, run_name: str, metric: str, set_name: str
 
     Its scores corrected, how far it agrees with people, and which threshold fits.
     """
-    from leadline.tasks.judges.labels.dataset_labels import dataset_labels
     from leadline.tasks.judges.labels.judged_rows import read_judged_rows
-    from leadline.tasks.judges.labels.known_labels import labels_of_question
+    from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
     from leadline.tasks.judges.labels.run_corrections import measure
     from leadline.tasks.runs.lookup import find_run
 
@@ -308,7 +305,7 @@ def _plain(value: Any) -> Any:
 
 
 def _print_report(found: LabelledMetric, run: str) -> None:
-    from leadline.tasks.judges.labels.correction_lines import STATES
+    from leadline.tasks.judges.labels.run_corrections import STATES
     from leadline.tasks.statistics.correction import in_words
 
     report = found.report

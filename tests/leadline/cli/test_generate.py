@@ -14,7 +14,6 @@ import pytest
 from leadline.cli.main import run as leadline
 from leadline.flows import generate
 from leadline.tasks.generate import read_corpus
-from tests.support.datasets.documents import write_pdf
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.author import author
 from tests.support.processes.terminal import Terminal
@@ -27,15 +26,13 @@ IN_FLIGHT = 4
 
 @pytest.fixture
 def handbook(tmp_path: Path) -> Path:
-    """Twenty-four berths in Markdown, HTML, text and PDF, a chunk each."""
+    """Twenty-four berths in Markdown and text, a chunk each."""
     folder = tmp_path / "handbook"
     folder.mkdir()
     texts = [f"Berth {n} of the port is {n} m deep. The crane of berth {n} lifts {n} tonnes." for n in range(CHUNKS)]
-    for number, text in enumerate(texts[:7]):
+    for number, text in enumerate(texts[:12]):
         (folder / f"{number}.md").write_text(f"# Berth {number}\n\n{text}\n")
-        (folder / f"{number}.html").write_text(f"<h1>Berth</h1><p>{texts[7 + number]}</p>")
-        (folder / f"{number}.txt").write_text(texts[14 + number])
-    write_pdf(folder / "pages.pdf", [text.replace(". ", ".\n") for text in texts[21:]])
+        (folder / f"{number}.txt").write_text(texts[12 + number])
     return folder
 
 
@@ -89,8 +86,6 @@ def test_a_killed_generation_is_finished_by_the_same_command(
         assert not path.is_file() or b"very-secret" not in path.read_bytes(), path
 
     rows = rows_of(output)
-    of_pdf = [row["metadata"] for row in rows if row["expected_documents"] == ["handbook/pages.pdf"]]
-    assert {metadata["page"] for metadata in of_pdf} >= {1}  # type: ignore[index]
     code, out, err = terminal.run("evaluate", output.name, "-e", "bleu", "--processes", "1")
     assert code == 0, err
     (terminal.folder / "app.py").write_text("def answer(case):\n    return {'answer': case.question}\n")
@@ -146,9 +141,9 @@ def test_documents_are_read_once(
 def test_a_dry_run_asks_nobody(handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert leadline(["--store", str(tmp_path / "s"), "data", "generate", str(handbook), "--dry-run", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["documents"], told["most_calls"]) == (22, 22 * 4)
+    assert (told["documents"], told["most_calls"]) == (24, 24 * 4)
     assert leadline(["data", "generate", str(handbook), "--dry-run", "--max-chunks", "3"]) == 0
-    assert "22; 3 of 22 chunks" in capsys.readouterr().out
+    assert "24; 3 of 24 chunks" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -156,7 +151,7 @@ def test_a_dry_run_asks_nobody(handbook: Path, tmp_path: Path, capsys: pytest.Ca
     [
         (["DOCS"], "needs a judge, and none is named"),
         (["none.md", "--judge", "m"], "none.md: there is no such file"),
-        (["BAD", "--judge", "m"], "locked.pdf: it is encrypted"),
+        (["BAD", "--judge", "m"], "blank\\x1b.md: it is no UTF-8 text"),
         (["BAD", "--judge", "m"], "The documents were refused: 2 faults."),
         (["DOCS", "--judge", "m", "-o", "DOCS"], "is a folder"),
         (["DOCS", "--judge", "m", "--overlap", "2000"], "more than a quarter"),
@@ -177,7 +172,7 @@ def test_what_makes_no_sense_is_refused_before_a_server_is_waited_for(
 ) -> None:
     bad = tmp_path / "bad"
     bad.mkdir()
-    write_pdf(bad / "locked.pdf", ["x"], password="secret")
+    (bad / "blank\x1b.md").write_bytes(b"\xc3\x28")
     (bad / "latin\x1b.txt").write_bytes(b"K\xe4se")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LEADLINE_JUDGE", raising=False)

@@ -14,7 +14,7 @@ import pytest
 from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.collect import Target, collection
 from leadline.tasks.collect.cases import Case
-from leadline.tasks.collect.replies import TargetAnswer
+from leadline.tasks.collect.templates import TargetAnswer
 from tests.support.datasets.collecting import Bench, llm
 from tests.support.judges.judge_endpoint import (
     GIBBERISH,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from leadline.tasks.collect.replies import ReplyMap, plain
+from leadline.tasks.collect.templates import ReplyMap, plain
 from leadline.tasks.load.values import ValueFault
 
 

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.generate.chunking import Cutting, DocumentChunk, Unit, _encoding, cut
-from leadline.tasks.generate.documents.document import Document, Mark
-from leadline.tasks.generate.documents.plain_text import read_markdown, read_plain
+from leadline.tasks.generate.documents import Document, Mark, read_markdown
 
 SENTENCE = "The north berth of the port is twelve metres deep. "
 
 
 def chunks(document: Document | str, size: int, overlap: int = 0, unit: Unit = "characters") -> list[DocumentChunk]:
-    document = read_plain("d.txt", document) if isinstance(document, str) else document
+    document = Document("d.txt", document, (Mark(0),)) if isinstance(document, str) else document
     return list(cut(document, Cutting(size, overlap, unit), splitter_for("en", "rules")))
 
 

@@ -26,15 +26,6 @@ print(pool.submit(os.getpid).result(), flush=True)
 time.sleep(600)
 """
 
-READING = """
-import pathlib, sys, time
-from leadline.tasks.generate.documents.sandbox import SandboxedReader
-reader = SandboxedReader()
-reader._start()
-print("started", flush=True)
-time.sleep(600)
-"""
-
 
 @contextmanager
 def started(*command: str) -> Iterator[subprocess.Popen[str]]:
@@ -47,9 +38,8 @@ def started(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", [IDLE_POOL, READING], ids=["an idle pool", "a reader of documents"])
-def test_processes_end_with_their_killed_parent(script: str) -> None:
-    with started(sys.executable, "-c", script) as process:
+def test_processes_of_an_idle_pool_end_with_their_killed_parent() -> None:
+    with started(sys.executable, "-c", IDLE_POOL) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip()
         children = descendants(process.pid)

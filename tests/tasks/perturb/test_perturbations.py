@@ -17,9 +17,17 @@ from rapidfuzz.distance import OSA
 from leadline.evaluators.ground import UsageError
 from leadline.tasks.perturb import text_edits as words
 from leadline.tasks.perturb import thesaurus
-from leadline.tasks.perturb.intensity import OF_CHARACTERS, Amount, Intensity, drawn, how_many, slips
-from leadline.tasks.perturb.perturbations import KINDS, SONAR, recipe
-from leadline.tasks.perturb.text_edits import ENCODERS, VARIANTS, encoded
+from leadline.tasks.perturb.perturbations import (
+    KINDS,
+    OF_CHARACTERS,
+    SONAR,
+    Intensity,
+    drawn,
+    how_many,
+    recipe,
+    slips,
+)
+from leadline.tasks.perturb.text_edits import ENCODERS, VARIANTS, Amount, encoded
 from tests.support.datasets.tiny_wordnet import write_wordnet
 
 TEXT = "The large harbour is closed by day, yet why does a lazy ferry leave quickly (at 10) for the small haven?"

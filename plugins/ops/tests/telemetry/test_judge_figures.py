@@ -9,7 +9,7 @@ from leadline.evaluators.settings import Settings
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.figures import judge_figures
 from leadline.tasks.judges.drift.drift_check import check_judge
-from leadline.tasks.judges.drift.enrolling import enrol
+from leadline.tasks.judges.drift.enrolment import enrol
 from leadline.tasks.judges.drift.probes import probes_of_file
 from leadline.tasks.store.store import Store
 from tests.support.judges.changing_judge import ChangingJudge

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.tasks.judges.labels.correction_lines import CertificateLine, CorrectionLine
+from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView

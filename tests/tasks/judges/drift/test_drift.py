@@ -12,11 +12,9 @@ from leadline.evaluators.ground import StoreError, UsageError
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JuryConfig, Settings
-from leadline.tasks.judges.drift import asking
-from leadline.tasks.judges.drift.asking import NotChecked
+from leadline.tasks.judges.drift import enrolment as enrolments
 from leadline.tasks.judges.drift.drift_check import check_judge, details_of
-from leadline.tasks.judges.drift.enrolling import accept, enrol
-from leadline.tasks.judges.drift.enrolment import Enrolment, find_enrolment
+from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, accept, enrol, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_key, with_epochs
 from leadline.tasks.judges.drift.judge_standing import standing_of
 from leadline.tasks.judges.drift.probes import probes_of_file
@@ -150,7 +148,7 @@ def test_probes_of_an_evaluator_that_is_not_known_here_are_not_checked(
 ) -> None:
     with serving(ChangingJudge()) as endpoint:
         enrolled(store, endpoint, tmp_path)
-        monkeypatch.setattr(asking, "find", lambda _: None)
+        monkeypatch.setattr(enrolments, "find", lambda _: None)
         with pytest.raises(NotChecked, match=r"not known here. Say where yours are: --evaluators-dir DIR"):
             check_judge(store, judge_at(endpoint.url), Settings(), now=MONDAY)
 

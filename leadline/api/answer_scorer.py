@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from leadline.api.answer_check import AnswerMetrics, answer_metrics, metrics_of_rows
 from leadline.api.metric_choice import Metrics
-from leadline.api.single_answer import AnswerMetrics, answer_metrics, metrics_of_rows
 from leadline.evaluators.core import Evaluator, Metric
 from leadline.evaluators.data import ContextChunk, NotApplicable, Row, Unscored
 from leadline.evaluators.ground import ErrorCode, UsageError

@@ -21,9 +21,8 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.tasks.generate.documents.document import Document, DocumentDraft, Mark, Unreadable
-from leadline.tasks.generate.documents.document_files import DocumentKind, File
-from leadline.tasks.generate.documents.html_and_pdf import read_page, read_pages
+from leadline.plugins.documents.html_and_pdf import DocumentDraft, read_page, read_pages
+from leadline.tasks.generate.documents import Document, DocumentKind, File, Mark, Unreadable
 from leadline.tasks.ground.processes import end_with_input
 
 SILENCE_S: Final = 60.0

@@ -1,7 +1,7 @@
 """Reading web pages and PDF: what a reader sees of them, with their headings, pages and sections.
 
 The standard library's parser reads any tag soup, but takes quadratic time for some that is made on purpose; that is why
-:mod:`leadline.tasks.generate.documents.sandbox` reads pages in a process with a deadline.
+:mod:`.sandbox` reads pages in a process with a deadline.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.generate.documents.document import MOST_TITLE, Document, DocumentDraft, Headings, Unreadable
-from leadline.tasks.generate.documents.plain_text import decode
+from leadline.tasks.generate.documents import MOST_TITLE, Document, Headings, Mark, Unreadable, decode, with_start
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -37,9 +36,47 @@ _HEAD_BYTES: Final = 4_096
 _SPACE: Final = re.compile(r"[^\S\n]+")
 _ANY_SPACE: Final = re.compile(r"\s+")
 _CODECS: Final = re.compile(r"(utf|iso|cp|mac|big5|gb|euc|shift|koi|latin|ascii|kz|tis|hz|johab)[a-z0-9_-]*")
+MOST_TEXT: Final = 64 * 1024 * 1024
+"""Characters of a document's text."""
+
 MOST_PAGES: Final = 20_000
 _DEEPEST: Final = 6
 _MOST_ENTRIES: Final = 20_000
+
+
+class DocumentDraft:
+    """A document's text while it is put together."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._marks: list[Mark] = []
+        self.length = 0
+
+    def mark(self, page: int | None, heading: tuple[str, ...]) -> None:
+        """Set the page and section of the text that follows.
+
+        Args:
+            page: Number of the page; ``None`` where the document has no pages.
+            heading: Titles of the open sections, the outermost first.
+        """
+        if self._marks and self._marks[-1].start == self.length:
+            self._marks.pop()
+        self._marks.append(Mark(self.length, page, heading))
+
+    def add(self, piece: str) -> None:
+        """Add text.
+
+        Raises:
+            Unreadable: The document becomes too long.
+        """
+        self.length += len(piece)
+        if self.length > MOST_TEXT:
+            raise Unreadable(f"its text has more than {MOST_TEXT:,} characters; split it")
+        self._pieces.append(piece)
+
+    def document(self, uri: str) -> Document:
+        """Return what was put together."""
+        return Document(uri, "".join(self._pieces), with_start(self._marks))
 
 
 def read_page(uri: str, data: bytes, encoding: str | None = None) -> Document:

@@ -1,21 +1,50 @@
-"""Reading documents: texts, sections, pages, and what cannot be read."""
+"""Reading HTML and PDF: texts, sections, pages, and what cannot be read."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.tasks.generate.documents.document import Document, Unreadable
-from leadline.tasks.generate.documents.document_files import find_files
-from leadline.tasks.generate.documents.html_and_pdf import read_page
-from leadline.tasks.generate.documents.plain_text import decode, read_markdown
-from leadline.tasks.generate.documents.reading import read_documents
-from leadline.tasks.generate.documents.sandbox import SandboxedReader
+from leadline.cli.main import run as leadline
+from leadline.evaluators.text.sentences import splitter_for
+from leadline.plugins.documents.html_and_pdf import read_page
+from leadline.plugins.documents.sandbox import SandboxedReader
+from leadline.tasks.generate import Cutting, read_corpus
+from leadline.tasks.generate.documents import Document, Unreadable, find_files, read_documents
 from tests.support.datasets.documents import write_pdf
+from tests.support.processes.descendants import descendants, ended
+
+ROOT = Path(__file__).parents[3]
+
+READING = """
+import sys, time
+from leadline.plugins.documents.sandbox import SandboxedReader
+reader = SandboxedReader()
+reader._start()
+print("started", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def entry_points(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name the readers as the package that is installed does, whatever version of it that is."""
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["leadline.documents"]
+    package = tmp_path_factory.mktemp("installed") / "leadline_documents-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: leadline-documents\nVersion: 1\n")
+    lines = "".join(f"{name} = {value}\n" for name, value in named.items())
+    (package / "entry_points.txt").write_text(f"[leadline.documents]\n{lines}")
+    monkeypatch.syspath_prepend(package.parent)
 
 
 def read(path: Path, encoding: str | None = None) -> tuple[list[Document], list[str], list[str]]:
@@ -28,45 +57,6 @@ def read(path: Path, encoding: str | None = None) -> tuple[list[Document], list[
 def sections(document: Document) -> list[tuple[str, tuple[str, ...]]]:
     """Return the first word of each section with its titles."""
     return [(document.text[mark.start :].split()[0], mark.heading) for mark in document.marks if mark.heading]
-
-
-def test_markdown_headings_of_both_styles_begin_sections() -> None:
-    source = """---
-title: Front matter
----
-# Port #
-
-Welcome
--------
-Text.
-
-### Deep
-## Tides
-```
-# code
-~~~
-```
-| a |
----
-#hashtag
-"""
-    document = read_markdown("p.md", source)
-    assert sections(document) == [
-        ("#", ("Port",)),
-        ("Welcome", ("Port", "Welcome")),
-        ("###", ("Port", "Welcome", "Deep")),
-        ("##", ("Port", "Tides")),
-    ]
-    assert "Front matter" not in document.text
-    assert len(document.text) == len(source)
-
-
-@given(st.text(alphabet="#-=`~ \tab\n|", max_size=200))
-def test_marks_of_any_markdown_are_in_order(source: str) -> None:
-    marks = read_markdown("m.md", source).marks
-    starts = [mark.start for mark in marks]
-    assert starts[0] == 0
-    assert starts == sorted(set(starts))
 
 
 def test_of_a_page_the_text_that_is_shown_is_read() -> None:
@@ -97,16 +87,6 @@ def test_a_page_is_decoded_as_it_says_of_itself() -> None:
     assert read_page("p", b'<meta charset="zlib"><p>x</p>').text == "x"
     with pytest.raises(Unreadable, match="no UTF-8 text"):
         read_page("p", "<p>Käse</p>".encode("cp1252"))
-
-
-def test_text_is_decoded_or_refused_but_never_guessed() -> None:
-    assert decode("Käse\r\nx\ry".encode("utf-8-sig")) == "Käse\nx\ny"
-    assert decode("Käse".encode("utf-16")) == "Käse"
-    assert decode("Käse".encode("latin-1"), "latin-1") == "Käse"
-    with pytest.raises(Unreadable, match="no UTF-8 text \\(byte 1\\)"):
-        decode("Käse".encode("latin-1"))
-    with pytest.raises(Unreadable, match="NUL"):
-        decode(b"a\0b")
 
 
 @pytest.mark.slow
@@ -176,3 +156,31 @@ def test_modules_in_the_working_directory_are_not_run_by_the_reader(
     with SandboxedReader() as apart:
         assert apart.read(find_files([tmp_path / "a.html"]).files[0]).text == "Fine."
     assert not Path("ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
+def test_the_reader_ends_with_its_killed_parent() -> None:
+    with subprocess.Popen([sys.executable, "-c", READING], stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip()
+            children = descendants(process.pid)
+            assert children
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert ended(children) == []
+
+
+@pytest.mark.slow
+def test_questions_about_a_pdf_know_its_page_and_one_that_is_locked_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_pdf(tmp_path / "d.pdf", ["The north berth is twelve metres deep.", "The south berth is nine metres deep."])
+    found = read_corpus(find_files([tmp_path / "d.pdf"]), Cutting(50, 0), splitter_for("en", "rules"))
+    assert [(chunk.page, chunk.last_page) for chunk in found.chunks] == [(1, 1), (2, 2)]
+    write_pdf(tmp_path / "locked.pdf", ["x"], password="secret")
+    arguments = ["data", "generate", str(tmp_path / "locked.pdf"), "--dry-run"]
+    assert leadline(["--store", str(tmp_path / "store"), *arguments]) == 2
+    assert "locked.pdf: it is encrypted" in capsys.readouterr().err
