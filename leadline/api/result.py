@@ -1,4 +1,4 @@
-"""What a store has, for programs: the result of an evaluation, runs compared, and all runs, as DataFrames."""
+"""A store as programs see it: the result of an evaluation, runs compared, and all runs, as DataFrames."""
 
 from __future__ import annotations
 
