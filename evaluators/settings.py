@@ -24,6 +24,9 @@ MEBIBYTE: Final = 1024 * 1024
 KEY_VARIABLE: Final = "LEADLINE_JUDGE_API_KEY"
 """Holds the API key of a judge with an ``api_base`` that names no variable of its own."""
 
+SEARCH_KEY_VARIABLE: Final = "LEADLINE_SEARCH_API_KEY"
+"""Holds the API key of the tool that a judge may search with."""
+
 UNNAMED: Final = "default"
 """Key of a judge that no table of ``leadline.toml`` names, but a model."""
 

@@ -15,7 +15,7 @@ from leadline.evaluators.core import EvalContext, Metric, Spec, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Assessment, chunk_spans, rated
-from leadline.evaluators.judge_client.failures import JudgeError
+from leadline.evaluators.judge_client.calls import JudgeError
 
 SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
 _FACTS: Final = "expected_facts"

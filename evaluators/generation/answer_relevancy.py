@@ -15,7 +15,7 @@ from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, E
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE, Measured
 from leadline.evaluators.judge.verdicts import JudgeReply
-from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
 
 class Questions(JudgeReply):

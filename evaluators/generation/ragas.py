@@ -12,7 +12,7 @@ from leadline.evaluators.generation.faithfulness import Faithfulness
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.ragas_base import SOURCE
-from leadline.evaluators.judge_client.failures import JudgeError
+from leadline.evaluators.judge_client.calls import JudgeError
 from leadline.evaluators.retrieval.context_precision import ContextPrecision
 from leadline.evaluators.retrieval.context_recall import ContextRecall
 

@@ -11,7 +11,7 @@ from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowS
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
 from leadline.evaluators.judge.verdicts import JudgeReply
-from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
 
 class Comparison(JudgeReply):

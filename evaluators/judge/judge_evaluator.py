@@ -28,9 +28,15 @@ from pydantic import BaseModel
 from leadline.evaluators.core import Evaluator, JudgeKey, Params
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowScore
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from, readable
-from leadline.evaluators.judge_client.calls import Call, Reply
+from leadline.evaluators.judge_client.calls import (
+    BudgetSpent,
+    Call,
+    JudgeError,
+    JudgeTruncated,
+    JudgeUnparseable,
+    Reply,
+)
 from leadline.evaluators.judge_client.event_loop import run
-from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
 from leadline.evaluators.settings import JuryConfig

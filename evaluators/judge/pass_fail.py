@@ -11,7 +11,7 @@ from pydantic import Field
 from leadline.evaluators.core import EvalContext, JudgeKey, unparseable, verdict
 from leadline.evaluators.data import Evidence, Json, Row, RowScore, Severity
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
-from leadline.evaluators.judge_client.failures import JudgeError, JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeError, JudgeUnparseable
 
 
 class PassFailEvaluator(JudgeEvaluator):

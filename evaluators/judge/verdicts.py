@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from leadline.evaluators.data import ContextChunk, Evidence, Json, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge
-from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
 AT_ONCE: Final = 20
 """Verdicts in one reply, at most: with a reason each, more would not fit into a judge's usual limit of 1,024 tokens."""

@@ -50,7 +50,7 @@ from leadline.evaluators.judge.verdicts import (
     one_each,
     rated,
 )
-from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_number
 
 ENDINGS: Final = (".yaml", ".yml")

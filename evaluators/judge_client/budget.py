@@ -1,4 +1,7 @@
-"""Budgets: what a run, and a team in a month, may spend on judges. Reserved before a call, settled after it.
+"""Prices of calls, and budgets: what a run, and a team in a month, may spend. Reserved before a call, settled after it.
+
+Prices are the user's figures, else those of the table that comes with LiteLLM, else unknown. Without LiteLLM the usual
+models of OpenAI have one all the same.
 
 A ledger that other processes share keeps the budgets of their run and of its team (:meth:`.Ledger.intend`);
 :class:`Budget` is for one process.
@@ -12,19 +15,25 @@ A ledger that other processes share keeps the budgets of their run and of its te
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.ground import FILE, ErrorCode, UsageError, named_tables, project_scope
-from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.evaluators.judge_client.calls import BudgetSpent, Charge
+from leadline.evaluators.settings import JudgeConfig
 
+_TABLE: Final = "model_prices_and_context_window_backup.json"
 _TEAM_VARIABLE: Final = "LEADLINE_TEAM"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -62,17 +71,6 @@ class Limits:
     def of_cost(self) -> bool:
         """True if money is limited, so that no call of unknown price can be admitted."""
         return self.cost_usd is not None or (self.team is not None and self.team.cost_usd is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """The expected cost of a call.
-
-    Attributes:
-        usd: The most that it is likely to cost in US dollars; ``None`` when its price is unknown.
-    """
-
-    usd: float | None
 
 
 def admit(limits: Limits, calls: int, usd: float, charge: Charge) -> float:
@@ -247,3 +245,61 @@ def team_budget(team: str | None, file: Path | None, environment: Mapping[str, s
             code=ErrorCode.CONFIG_CONTENT,
         )
     return budgets[named]
+
+
+def price(config: JudgeConfig) -> tuple[float, float] | None:
+    """Return USD per input and per output token, ``None`` when unknown; what runs here costs nothing."""
+    if config.input_cost_per_token is not None and config.output_cost_per_token is not None:
+        return config.input_cost_per_token, config.output_cost_per_token
+    if config.kind == "local":
+        return 0.0, 0.0
+    table = _table() or openai_prices()
+    known = table.get(config.model) or table.get(config.model.partition("/")[2]) or {}
+    sent, replied = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    if not isinstance(sent, int | float) or not isinstance(replied, int | float):
+        return None
+    return float(sent), float(replied)
+
+
+def cost(config: JudgeConfig, input_tokens: int | None, output_tokens: int | None) -> float | None:
+    """Return the price of a call in USD, ``None`` when it is unknown.
+
+    Args:
+        input_tokens: Tokens of the question; ``None`` when unknown.
+        output_tokens: Tokens of the reply; ``None`` when unknown.
+    """
+    known = price(config)
+    if known is None or input_tokens is None or output_tokens is None:
+        return None
+    return input_tokens * known[0] + output_tokens * known[1]
+
+
+def listed(model: str) -> Mapping[str, Any]:
+    """Return what LiteLLM's table says of a model; nothing where it does not list it, or is not installed."""
+    known: Mapping[str, Any] = _table().get(model, {})
+    return known
+
+
+@cache
+def providers() -> frozenset[str]:
+    """Return the providers of LiteLLM's table."""
+    return frozenset(str(known.get("litellm_provider")) for known in _table().values())
+
+
+@cache
+def _table() -> dict[str, Any]:
+    """Read LiteLLM's table from its package: importing LiteLLM takes seconds."""
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / _TABLE
+        if path.exists():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}
+
+
+@cache
+def openai_prices() -> Mapping[str, Any]:
+    """Return the prices of OpenAI's usual models, as LiteLLM's table has them."""
+    prices = tomllib.loads(Path(__file__).with_name("openai_prices.toml").read_text(encoding="utf-8"))
+    names = ("input_cost_per_token", "output_cost_per_token")
+    return {model: dict(zip(names, (each / 1e6 for each in both), strict=True)) for model, both in prices.items()}

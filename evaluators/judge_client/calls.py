@@ -1,4 +1,4 @@
-"""Calls to a judge, their replies, and the ledger that records both."""
+"""Calls to a judge, their replies, the errors of those without one, and the ledger that records both."""
 
 from __future__ import annotations
 
@@ -6,10 +6,49 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from leadline.evaluators.data import Json
-from leadline.evaluators.judge_client.budget import Charge
+from leadline.evaluators.data import Json, Reason
+from leadline.evaluators.ground import ErrorCode, LeadlineError
+
+
+class JudgeError(LeadlineError):
+    """A judge gave no verdict; the rows that needed it are unscored."""
+
+    code = ErrorCode.JUDGE_UNAVAILABLE
+    reason: ClassVar[Reason] = Reason.JUDGE_UNAVAILABLE
+
+
+class JudgeUnavailable(JudgeError):
+    """The judge could not be reached, or kept failing until the deadline; later it may answer."""
+
+
+class JudgeRefused(JudgeError):
+    """The judge will not answer this call, however often it is asked: a wrong key, a question that is too long."""
+
+    code = ErrorCode.JUDGE_REFUSED
+    reason = Reason.JUDGE_REFUSED
+
+
+class JudgeTruncated(JudgeError):
+    """The reply was cut off at the token limit."""
+
+    code = ErrorCode.JUDGE_TRUNCATED
+    reason = Reason.JUDGE_TRUNCATED
+
+
+class JudgeUnparseable(JudgeError):
+    """The reply does not hold the verdict that was asked for, and neither did the second one."""
+
+    code = ErrorCode.JUDGE_UNPARSEABLE
+    reason = Reason.JUDGE_UNPARSEABLE
+
+
+class BudgetSpent(JudgeError):
+    """The run's budget does not allow another call."""
+
+    code = ErrorCode.JUDGE_BUDGET
+    reason = Reason.BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +114,17 @@ class Reply:
     earlier: bool = False
     served_model: str = ""
     fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The expected cost of a call.
+
+    Attributes:
+        usd: The most that it is likely to cost in US dollars; ``None`` when its price is unknown.
+    """
+
+    usd: float | None
 
 
 class BegunElsewhere(Exception):

@@ -16,25 +16,29 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import LONG, MASK, count, masked, variable_in
-from leadline.evaluators.judge_client.breaker import Breaker
-from leadline.evaluators.judge_client.budget import Budget, Charge, Limits
-from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
-from leadline.evaluators.judge_client.event_loop import not_answered, sent, share
-from leadline.evaluators.judge_client.failures import (
+from leadline.evaluators.judge_client.budget import Budget, Limits, price
+from leadline.evaluators.judge_client.calls import (
+    BegunElsewhere,
     BudgetSpent,
+    Call,
+    Charge,
     JudgeRefused,
     JudgeUnavailable,
     JudgeUnparseable,
+    Ledger,
+    MemoryLedger,
+    Reply,
 )
-from leadline.evaluators.judge_client.limiter import AdaptiveLimiter, Slot
-from leadline.evaluators.judge_client.litellm_library import price
+from leadline.evaluators.judge_client.event_loop import not_answered, sent, share
+from leadline.evaluators.judge_client.gate import Gate, Slot, new_gate, shared_gate
 from leadline.evaluators.judge_client.providers import remote_transport
+from leadline.evaluators.judge_client.replies import WordWatch
 from leadline.evaluators.judge_client.transport import (
     UNUSABLE,
     AttemptError,
@@ -45,7 +49,6 @@ from leadline.evaluators.judge_client.transport import (
     Unusable,
     plausible,
 )
-from leadline.evaluators.judge_client.word_watch import WordWatch
 from leadline.evaluators.settings import JudgeConfig, JuryConfig
 
 if TYPE_CHECKING:
@@ -63,14 +66,6 @@ CHARACTERS_PER_TOKEN: Final = 3.5
 
 _told: Final[set[str]] = set()
 """Variables whose secrets were found in replies, and said so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """The parts that calls to one model share, whichever judge, evaluator or run they are for."""
-
-    limiter: AdaptiveLimiter
-    breaker: Breaker
 
 
 _clients: Final[WeakSet[JudgeClient]] = WeakSet()
@@ -334,34 +329,8 @@ def _without_keys(reply: Reply, subject: str) -> Reply:
     return replace(reply, text=text)
 
 
-def new_gate(config: JudgeConfig, clock: Callable[[], float] = time.monotonic) -> Gate:
-    """Return a limiter and a breaker that know nothing yet.
-
-    Args:
-        config: The judge, for its limits: calls in flight, and seconds until it counts as down.
-        clock: A monotonic clock, in seconds.
-    """
-    return Gate(
-        AdaptiveLimiter(config.start_in_flight, config.max_in_flight, clock),
-        Breaker(config.down_after_s, max(config.down_after_s, config.deadline_s), clock=clock, subject=config.subject),
-    )
-
-
-_gates: dict[tuple[object, ...], Gate] = {}
-
-
-def shared_gate(config: JudgeConfig) -> Gate:
-    """Return the process's gate to a judge's model; judges that differ in sampling only share it."""
-    name = (
-        config.subject, config.kind, config.model, config.revision, config.api_base, config.api_key_env,
-        config.max_in_flight, config.start_in_flight, config.down_after_s, config.deadline_s,
-    )  # fmt: skip
-    return _gates.setdefault(name, new_gate(config))
-
-
 def _forget() -> None:
     """Start afresh in a forked process, in which neither the judges' loop nor its calls exist."""
-    _gates.clear()
     for client in list(_clients):
         client.forget()
 

@@ -1,17 +1,30 @@
-"""The wire to every provider that LiteLLM knows; its retries and those of the provider's SDK are off."""
+"""The wire to every provider that LiteLLM knows; its retries and those of the provider's SDK are off.
+
+LiteLLM is imported as late as possible, since that takes seconds. It and the SDKs that it uses read a body whole,
+however large it is when it is decompressed, and follow redirects with all headers, of which some providers' hold the
+key. Here each attempt's reply is read by :func:`.http_client.read_body` before they see it, and kept, since LiteLLM
+does not say what it could not read.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import time
+import warnings
 from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
 from leadline.evaluators.ground import UsageError, without_secrets
-from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.budget import cost
+from leadline.evaluators.judge_client.calls import JudgeRefused, Reply
 from leadline.evaluators.judge_client.event_loop import Deadline
-from leadline.evaluators.judge_client.litellm_library import Exchange, cost, current, litellm
+from leadline.evaluators.judge_client.http_client import NOT_COMPRESSED, SAID, Response, read_body
 from leadline.evaluators.judge_client.openai_protocol import document_of, reply_of, shown
 from leadline.evaluators.judge_client.replies import response_format
 from leadline.evaluators.judge_client.transport import (
@@ -45,8 +58,6 @@ class LiteLLMTransport:
 
     LiteLLM gives up a silent connection after the judge's ``timeout_s``. The deadline around that, for what trickles,
     counts LiteLLM's own work, too, so it is longer until a first call is back.
-
-    Replies are bounded as on every other wire, see :mod:`.litellm_library`.
 
     Raises:
         JudgeRefused: LiteLLM is not installed.
@@ -188,3 +199,101 @@ def _retry_after(error: Exception) -> float | None:
         if value is not None:
             return seconds_of(value)
     return None
+
+
+_DONE: Final = ("content-encoding", "content-length", "transfer-encoding")
+"""Headers about the form in which a body came, which it has no more."""
+
+
+@cache
+def litellm() -> ModuleType:
+    """Import LiteLLM (seconds) with its network access at import, telemetry and chatter off.
+
+    Raises:
+        JudgeRefused: It is not installed.
+    """
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    try:
+        import litellm as module
+    except ImportError as error:
+        raise JudgeRefused(
+            f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install -c constraints.txt -e '.[judge]'"
+        ) from None
+
+    module.suppress_debug_info = True
+    module.telemetry = False
+    module.drop_params = True
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it would show what servers say as they say it
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", module="pydantic")
+    _bound_replies()
+    return module
+
+
+@dataclass
+class Exchange:
+    """The reply of one attempt, and the limits of it.
+
+    Attributes:
+        most: Bytes that the reply may have.
+        timeout_s: Longest time for the body.
+        response: The last reply.
+        failure: Why it was not read.
+    """
+
+    most: int
+    timeout_s: float
+    response: Response | None = None
+    failure: AttemptError | None = None
+
+
+current: Final[ContextVar[Exchange | None]] = ContextVar("leadline_litellm_exchange", default=None)
+"""The attempt that the running task makes."""
+
+
+def _bound_replies() -> None:
+    """Have LiteLLM make its connections by a transport with limits; to be called once, after it was imported."""
+    import httpx
+    from litellm.llms.custom_httpx import aiohttp_transport
+
+    theirs = aiohttp_transport.LiteLLMAiohttpTransport
+
+    class BoundedTransport(theirs):  # type: ignore[misc, valid-type]
+        """LiteLLM's transport, for attempts that say how much they may receive."""
+
+        async def handle_async_request(self, request: Any) -> Any:
+            exchange = current.get()
+            if exchange is None:
+                return await super().handle_async_request(request)
+            request.headers.update(NOT_COMPRESSED)
+            response = await super().handle_async_request(request)
+            try:
+                exchange.response = await _received(response, exchange)
+            except AttemptError as failure:
+                exchange.failure = failure
+                raise httpx.ReadError(failure.message) from None
+            finally:
+                await response.aclose()
+            kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _DONE]
+            return httpx.Response(response.status_code, headers=kept, content=exchange.response.body, request=request)
+
+    aiohttp_transport.LiteLLMAiohttpTransport = BoundedTransport  # type: ignore[misc]
+
+
+async def _received(response: Any, exchange: Exchange) -> Response:
+    """Read a reply.
+
+    Raises:
+        AttemptError: It is a redirect, has too many bytes, or is broken.
+    """
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    if 300 <= response.status_code < 400:
+        raise Unusable(f"HTTP {response.status_code}: it redirects to {headers.get('location', 'nowhere')}")
+    failed = not 200 <= response.status_code < 300
+    body = await read_body(
+        response.stream,
+        encoding=headers.get("content-encoding", ""),
+        most=SAID if failed else exchange.most,
+        timeout_s=exchange.timeout_s,
+        shorten=failed,
+    )
+    return Response(response.status_code, headers, body)

@@ -1,39 +1,31 @@
-"""Search by a tool of an MCP server (Model Context Protocol), started here as a process or reached over HTTP.
+"""The client of an MCP server's search tool (Model Context Protocol), started here as a process or reached over HTTP.
 
-``mcp+https://host/mcp`` is a server that speaks streamable HTTP; a key for it is taken from
-``LEADLINE_SEARCH_API_KEY`` and sent as a bearer token. ``mcp+stdio:COMMAND ARGUMENTS`` starts a server and speaks with
-it over its standard input and output; of the environment it sees what any program needs (PATH, HOME …), that key, and
-the variables that ``LEADLINE_SEARCH_ENV`` names, so not the keys of judges. ``#TOOL`` at the end names the tool, where
-the server has several and none of them is called ``search``.
-
-A server is kept for as long as it is asked; an idle one is let go.
+A server is kept for as long as it is asked; an idle one is let go. What it may send is limited, since the ``mcp``
+package limits nothing but events of a stream: a message over HTTP is one body, one over standard output is one line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
-import shlex
-import shutil
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
-from leadline.evaluators.judge_client.search_limits import SearchLimits
-from leadline.evaluators.settings import address_without_secrets
+import anyio
+import httpx2
+from anyio.streams.text import TextReceiveStream
+from mcp import Client, StdioServerParameters
+from mcp.client import stdio
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
-if TYPE_CHECKING:
-    from mcp import Client
+from leadline.evaluators.ground import remember_variable
+from leadline.evaluators.judge_client.http_client import NOT_COMPRESSED, in_mebibytes
+from leadline.evaluators.settings import SEARCH_KEY_VARIABLE
 
-PREFIX: Final = "mcp+"
-KEY_VARIABLE: Final = "LEADLINE_SEARCH_API_KEY"
 ENVIRONMENT_VARIABLE: Final = "LEADLINE_SEARCH_ENV"
 START_S: Final = 60.0
 """Longest wait for a server to start and to say what tools it has."""
@@ -41,78 +33,10 @@ START_S: Final = 60.0
 IDLE_S: Final = 30.0
 """Time without a question after which a server is let go."""
 
-_STDIO: Final = "mcp+stdio:"
 _ARGUMENTS: Final = ("query", "q", "search", "search_query", "text", "input", "question")
-_TOOL: Final = re.compile(r"#([\w./-]{1,128})$")
 
-
-@dataclass(frozen=True, slots=True)
-class McpServer:
-    """The place of a server, and the one of its tools that is asked.
-
-    Attributes:
-        url: Its address, or ``""`` for one that is started here.
-        command: The command that starts it, with its arguments.
-        tool: The tool's name, or ``""`` to find it.
-    """
-
-    url: str = ""
-    command: tuple[str, ...] = ()
-    tool: str = ""
-
-    @property
-    def shown(self) -> str:
-        """The name to show in errors: a host or a program, without arguments, which may contain a key."""
-        return (urlsplit(self.url).hostname or "") if self.url else Path(self.command[0]).name
-
-
-def place_of(name: str) -> McpServer:
-    """Read the name of an MCP search tool.
-
-    Raises:
-        UsageError: It names no server, its program is not here, or the ``mcp`` package is not installed.
-    """
-    named = _TOOL.search(name)
-    tool, rest = (named[1], name[: named.start()]) if named else ("", name)
-    place = _stdio(rest.removeprefix(_STDIO), tool) if rest.startswith(_STDIO) else _http(rest, tool)
-    if find_spec("mcp") is None:
-        raise UsageError(
-            "The search tool needs the package mcp.",
-            hint="Install it: pip install -c constraints.txt -e '.[mcp]'",
-            code=ErrorCode.CONFIG_PACKAGE,
-        )
-    return place
-
-
-def _stdio(text: str, tool: str) -> McpServer:
-    try:
-        command = tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(
-            f"The command of the search tool cannot be read: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
-        ) from None
-    if not command:
-        raise UsageError(
-            "The search tool names no command.",
-            hint="Write: mcp+stdio:COMMAND ARGUMENTS",
-            code=ErrorCode.JUDGE_SEARCH_TOOL,
-        )
-    if shutil.which(command[0]) is None:
-        raise UsageError(
-            f"The search tool's program {command[0][:200]!r} is not on this machine.", code=ErrorCode.JUDGE_SEARCH_TOOL
-        )
-    return McpServer(command=command, tool=tool)
-
-
-def _http(text: str, tool: str) -> McpServer:
-    try:
-        return McpServer(url=address_without_secrets(text.removeprefix(PREFIX)), tool=tool)
-    except ValueError as error:
-        raise UsageError(
-            f"The search tool's address {error}.",
-            hint="Write mcp+https://HOST/mcp or mcp+stdio:COMMAND ARGUMENTS",
-            code=ErrorCode.JUDGE_SEARCH_TOOL,
-        ) from None
+Place: TypeAlias = str | tuple[str, ...]
+"""The address of a server, or the command that starts it, with its arguments."""
 
 
 @dataclass
@@ -120,15 +44,18 @@ class _McpServer:
     """A server that is running, in a task of its own, since it must be left in the task that entered it.
 
     Attributes:
-        place: Where it is.
-        limits: How much it may send.
+        shown: Its name in errors, without a command's arguments, which may contain a key.
+        tool: The tool's name, or ``""`` to find it.
+        most: Bytes that a message may have.
         started: The client, the tool's name and the name of its argument; fails when the server does not start.
         asked: Set with every question.
         closing: Set when it is to end now.
     """
 
-    place: McpServer
-    limits: SearchLimits
+    place: Place
+    shown: str
+    tool: str
+    most: int
     started: asyncio.Future[tuple[Client, str, str]]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     closing: bool = False
@@ -136,26 +63,33 @@ class _McpServer:
     task: asyncio.Task[None] | None = None
 
 
-_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[McpServer, _McpServer]]] = WeakKeyDictionary()
+_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Place, str], _McpServer]]] = WeakKeyDictionary()
 
 
-async def ask(place: McpServer, query: str, limits: SearchLimits) -> object:
+async def ask(place: Place, tool: str, query: str, *, shown: str, timeout_s: float, most: int) -> object:
     """Return what a server's tool finds about a query, as text or a list.
 
     Args:
-        place: The server and its tool.
+        tool: The tool's name, or ``""`` to find it.
         query: The text to search for.
-        limits: What it may take. A server that runs already keeps the limit of size that it was started with.
+        shown: The server's name in errors.
+        timeout_s: Longest time that the tool may take.
+        most: Bytes that a message may have. A server that runs already keeps the limit that it was started with.
 
     Raises:
         OSError: The server or its tool failed; the next question starts afresh.
     """
-    server = _server(place, limits)
+    loop = asyncio.get_running_loop()
+    servers = _servers.setdefault(loop, {})
+    server = servers.get((place, tool))
+    if server is None:
+        server = servers[place, tool] = _McpServer(place, shown, tool, most, loop.create_future())
+        server.task = loop.create_task(_keep(server))
     server.in_flight += 1
     server.asked.set()
     try:
-        client, tool, argument = await asyncio.shield(server.started)
-        result = await client.call_tool(tool, {argument: query}, read_timeout_seconds=limits.timeout_s)
+        client, name, argument = await asyncio.shield(server.started)
+        result = await client.call_tool(name, {argument: query}, read_timeout_seconds=timeout_s)
     except BaseException:
         _let_go(server)
         raise
@@ -164,33 +98,16 @@ async def ask(place: McpServer, query: str, limits: SearchLimits) -> object:
     texts = [block.text for block in result.content if block.type == "text"]
     if result.is_error:
         raise OSError(f"the tool said: {' '.join(texts)[:200]}")
-    return _structured(result.structured_content) or texts
-
-
-def _structured(content: object) -> object:
-    """Return the list in a tool's structured reply, if there is one."""
-    if isinstance(content, Mapping):
-        for key in ("results", "result"):
-            if isinstance(content.get(key), list):
-                return content[key]
-    return None
-
-
-def _server(place: McpServer, limits: SearchLimits) -> _McpServer:
-    loop = asyncio.get_running_loop()
-    servers = _servers.setdefault(loop, {})
-    server = servers.get(place)
-    if server is None:
-        server = servers[place] = _McpServer(place, limits, loop.create_future())
-        server.task = loop.create_task(_keep(server))
-    return server
+    structured = result.structured_content if isinstance(result.structured_content, Mapping) else {}
+    lists = (structured.get(key) for key in ("results", "result"))
+    return next((found for found in lists if isinstance(found, list)), None) or texts
 
 
 def _let_go(server: _McpServer) -> None:
     """End a server once nobody waits for it; who asks from now on gets a new one."""
     servers = _servers.get(asyncio.get_running_loop(), {})
-    if servers.get(server.place) is server:
-        del servers[server.place]
+    if servers.get((server.place, server.tool)) is server:
+        del servers[server.place, server.tool]
     server.closing = True
     server.asked.set()
 
@@ -201,7 +118,7 @@ async def _keep(server: _McpServer) -> None:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(START_S):
                 client = await stack.enter_async_context(await _client(server, stack))
-                found = await _tool(client, server.place)
+                found = await _tool(client, server.tool)
             server.started.set_result((client, *found))
             while server.in_flight or not server.closing:
                 server.asked.clear()
@@ -213,7 +130,7 @@ async def _keep(server: _McpServer) -> None:
     except Exception as error:
         if not server.started.done():
             why = f"no answer within {START_S:g} s" if isinstance(error, TimeoutError) else _cause(error)
-            server.started.set_exception(OSError(f"the MCP server {server.place.shown} does not start: {why}"))
+            server.started.set_exception(OSError(f"the MCP server {server.shown} does not start: {why}"))
             server.started.exception()  # seen, also where nobody waits any more
     finally:
         _let_go(server)
@@ -227,58 +144,89 @@ def _cause(error: BaseException) -> str:
 
 
 async def _client(server: _McpServer, stack: AsyncExitStack) -> Client:
-    from mcp import Client, StdioServerParameters
-
-    place, most = server.place, server.limits.max_reply
-    if place.command:
-        from leadline.evaluators.judge_client.mcp_limits import bounded_stdio
-
-        silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - the stack does
-        program = StdioServerParameters(
-            command=place.command[0], args=list(place.command[1:]), env=_environment(os.environ)
-        )
-        return Client(bounded_stdio(program, silent, most))
-
-    from mcp.client.streamable_http import streamable_http_client
-
-    from leadline.evaluators.judge_client.mcp_limits import bounded_http_client
-
-    key = os.environ.get(KEY_VARIABLE)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    http = await stack.enter_async_context(bounded_http_client(headers, most))
-    return Client(streamable_http_client(place.url, http_client=http))
+    if isinstance(server.place, str):
+        http = await stack.enter_async_context(_bounded_http_client(server.most))
+        return Client(streamable_http_client(server.place, http_client=http))
+    silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - the stack does
+    program, *arguments = server.place
+    stdio.TextReceiveStream = _bounded_lines(server.most)  # type: ignore[attr-defined]
+    parameters = StdioServerParameters(command=program, args=arguments, env=_environment(os.environ))
+    return Client(stdio.stdio_client(parameters, errlog=silent))
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what a server that is started here sees besides what any program needs."""
-    from mcp.client.stdio import get_default_environment
-
     wanted = [name.strip() for name in environment.get(ENVIRONMENT_VARIABLE, "").split(",")]
     for name in wanted:
         remember_variable(name)
-    return get_default_environment() | {
-        name: environment[name] for name in (KEY_VARIABLE, *wanted) if name in environment
+    return stdio.get_default_environment() | {
+        name: environment[name] for name in (SEARCH_KEY_VARIABLE, *wanted) if name in environment
     }
 
 
-async def _tool(client: Client, place: McpServer) -> tuple[str, str]:
+async def _tool(client: Client, name: str) -> tuple[str, str]:
     """Return the tool to ask, and which of its arguments takes the query."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    name = place.tool or (next(iter(tools)) if len(tools) == 1 else "search")
+    name = name or (next(iter(tools)) if len(tools) == 1 else "search")
     if name not in tools:
         known = ", ".join(sorted(tools))[:300] or "none"
         raise LookupError(f"it has no tool {name!r}; its tools are {known} (name one with #TOOL at the end)")
-    return name, _argument(name, tools[name].input_schema)
-
-
-def _argument(tool: str, schema: Mapping[str, Any]) -> str:
-    properties = schema.get("properties") or {}
-    required = schema.get("required") or []
-    for name in _ARGUMENTS:
-        if name in properties and set(required) <= {name}:
-            return name
+    schema = tools[name].input_schema
+    properties, required = schema.get("properties") or {}, schema.get("required") or []
+    for argument in _ARGUMENTS:
+        if argument in properties and set(required) <= {argument}:
+            return name, argument
     if len(required) == 1:
-        return str(required[0])
-    raise LookupError(
-        f"its tool {tool!r} does not take one query (it needs {', '.join(map(str, required)) or 'nothing'})"
-    )
+        return name, str(required[0])
+    needed = ", ".join(map(str, required)) or "nothing"
+    raise LookupError(f"its tool {name!r} does not take one query (it needs {needed})")
+
+
+def _bounded_http_client(most: int) -> httpx2.AsyncClient:
+    """Return a client that reads no larger body, and none that is compressed, which was not asked for."""
+
+    async def bound(response: httpx2.Response) -> None:
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            raise httpx2.DecodingError(f"the reply is compressed by {encoding[:40]}, which was not asked for")
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = _BoundedBody(response.stream, most)
+
+    key = os.environ.get(SEARCH_KEY_VARIABLE)
+    client = create_mcp_http_client({**NOT_COMPRESSED, **({"Authorization": f"Bearer {key}"} if key else {})})
+    client.event_hooks = {"response": [bound]}
+    return client
+
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    def __init__(self, parts: Any, most: int) -> None:
+        self._parts = parts
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        received = 0
+        async for part in self._parts:
+            received += len(part)
+            if received > self._most:
+                raise httpx2.ReadError(f"the reply has more than {in_mebibytes(self._most)}")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._parts.aclose()
+
+
+def _bounded_lines(most: int) -> type[TextReceiveStream]:
+    class BoundedLines(TextReceiveStream):
+        """Text in which a longer line than allowed is the end of what the server says."""
+
+        _length = 0
+
+        async def receive(self) -> str:
+            chunk = await super().receive()
+            _, end, rest = chunk.rpartition("\n")
+            self._length = len(rest) if end else self._length + len(rest)
+            if self._length > most:
+                raise anyio.EndOfStream
+            return chunk
+
+    return BoundedLines

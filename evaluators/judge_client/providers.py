@@ -6,7 +6,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.evaluators.judge_client.litellm_library import listed, litellm, providers
+from leadline.evaluators.judge_client.budget import listed, providers
+from leadline.evaluators.judge_client.litellm_transport import LiteLLMTransport, litellm
+from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.transport import Transport
 from leadline.evaluators.settings import JudgeConfig
 
@@ -31,11 +33,7 @@ def remote_transport(config: JudgeConfig) -> Transport:
     """
     name = openai_name(config)
     if name is not None:
-        from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
-
         return OpenAITransport(name)
-    from leadline.evaluators.judge_client.litellm_transport import LiteLLMTransport
-
     return LiteLLMTransport()
 
 

@@ -2,9 +2,12 @@
 
 ``package.module:function`` is called with the query and returns text, or a list of texts or objects (an awaitable of
 them will do). ``https://host/search?format=json`` gets the query as the parameter ``q``, as SearXNG does, and replies
-with text or JSON: a list, or an object with ``results``. A key for it is taken from ``LEADLINE_SEARCH_API_KEY`` and
-sent as a bearer token. ``mcp+https://host/mcp`` and ``mcp+stdio:COMMAND`` are servers that speak MCP, see
-:mod:`leadline.evaluators.judge_client.mcp_search`.
+with text or JSON: a list, or an object with ``results``. ``mcp+https://host/mcp`` is a server that speaks MCP over
+streamable HTTP. A key for either is taken from ``LEADLINE_SEARCH_API_KEY`` and sent as a bearer token.
+
+``mcp+stdio:COMMAND ARGUMENTS`` starts a server that speaks MCP over its standard input and output; of the environment
+it sees what any program needs (PATH, HOME …), that key, and the variables that ``LEADLINE_SEARCH_ENV`` names, so not
+the keys of judges. ``#TOOL`` at the end names the tool, where the server has several and none is called ``search``.
 """
 
 from __future__ import annotations
@@ -15,20 +18,26 @@ import inspect
 import json
 import os
 import re
+import shlex
+import shutil
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from leadline.evaluators.ground import LONG, ErrorCode, UsageError, looks_secret, masked, without_secrets
-from leadline.evaluators.judge_client import mcp_search
-from leadline.evaluators.judge_client.calls import Call, Ledger, Reply
-from leadline.evaluators.judge_client.failures import JudgeUnavailable
-from leadline.evaluators.judge_client.search_limits import SearchLimits, search_limits
+from leadline.evaluators.judge_client.calls import Call, JudgeUnavailable, Ledger, Reply
+from leadline.evaluators.judge_client.http_client import exchange
+from leadline.evaluators.settings import MEBIBYTE, SEARCH_KEY_VARIABLE, address_without_secrets
 from leadline.evaluators.text.sentences import without_surrogates
 
-KEY_VARIABLE: Final = mcp_search.KEY_VARIABLE
+TIMEOUT_VARIABLE: Final = "LEADLINE_SEARCH_TIMEOUT_S"
+SIZE_VARIABLE: Final = "LEADLINE_SEARCH_MAX_REPLY_MIB"
+_MOST: Final = {TIMEOUT_VARIABLE: 3600.0, SIZE_VARIABLE: 1024.0}
 ATTEMPTS: Final = 3
 AT_ONCE: Final = 8
 """Searches in flight with one tool."""
@@ -42,18 +51,51 @@ _KEY_NAME: Final = re.compile(
 )
 """How the name of a parameter or an option ends that takes a key."""
 
+_STDIO: Final = "mcp+stdio:"
+_MCP: Final = "mcp+"
+_TOOL: Final = re.compile(r"#([\w./-]{1,128})$")
+
 _places: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]] = WeakKeyDictionary()
 
 
-class Search(Protocol):
-    """Finds something about a query."""
+Search: TypeAlias = Callable[[str], Awaitable[str]]
+"""Returns what was found about a query, ``""`` for nothing; raises :class:`JudgeUnavailable` when it does not work."""
 
-    async def __call__(self, query: str) -> str:
-        """Return what was found, ``""`` for nothing.
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """The limits of one search.
+
+    Attributes:
+        timeout_s: Longest time for one attempt.
+        max_reply: Bytes that a tool may send, when they are decompressed.
+    """
+
+    timeout_s: float
+    max_reply: int
+
+    @classmethod
+    def of_environment(cls) -> SearchLimits:
+        """Return the limits that the environment sets, or the usual ones.
 
         Raises:
-            JudgeUnavailable: The tool does not work now.
+            UsageError: A variable holds no number above 0 that makes sense.
         """
+        return cls(_number(TIMEOUT_VARIABLE, 30.0), int(_number(SIZE_VARIABLE, 4.0) * MEBIBYTE))
+
+
+def _number(variable: str, usual: float) -> float:
+    text = os.environ.get(variable, "").strip()
+    try:
+        value = float(text) if text else usual
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _MOST[variable]:
+        raise UsageError(
+            f"{variable} is {text[:40]!r}, and must be a number above 0, at most {_MOST[variable]:g}.",
+            code=ErrorCode.CONFIG_VARIABLE,
+        )
+    return value
 
 
 def search_tool(name: str) -> Search:
@@ -65,15 +107,12 @@ def search_tool(name: str) -> Search:
     if _holds_key(name):
         raise UsageError(
             "The search tool's name holds a password or a key, and would stand in reports.",
-            hint=f"Leave it out, and set {KEY_VARIABLE}, which an endpoint gets as bearer token.",
+            hint=f"Leave it out, and set {SEARCH_KEY_VARIABLE}, which an endpoint gets as bearer token.",
             code=ErrorCode.JUDGE_SEARCH_TOOL,
         )
-    limits = search_limits()
-    if name.startswith(mcp_search.PREFIX):
-        place = mcp_search.place_of(name)
-        return _guarded(
-            name, limits, lambda query: mcp_search.ask(place, without_surrogates(query), limits), shown=place.shown
-        )
+    limits = SearchLimits.of_environment()
+    if name.startswith(_MCP):
+        return _mcp_tool(name, limits)
     if urlsplit(name).scheme in ("http", "https"):
         return _guarded(name, limits, lambda query: _fetched(name, query, limits))
     function = _function(name)
@@ -87,6 +126,63 @@ def search_tool(name: str) -> Search:
     return _guarded(name, limits, call)
 
 
+def _mcp_tool(name: str, limits: SearchLimits) -> Search:
+    named = _TOOL.search(name)
+    tool, rest = (named[1], name[: named.start()]) if named else ("", name)
+    place: str | tuple[str, ...]
+    if rest.startswith(_STDIO):
+        place = _command(rest.removeprefix(_STDIO))
+        shown = Path(place[0]).name
+    else:
+        place = _address(rest.removeprefix(_MCP))
+        shown = urlsplit(place).hostname or ""
+    if find_spec("mcp") is None:
+        raise UsageError(
+            "The search tool needs the package mcp.",
+            hint="Install it: pip install -c constraints.txt -e '.[mcp]'",
+            code=ErrorCode.CONFIG_PACKAGE,
+        )
+
+    async def call(query: str) -> object:
+        from leadline.evaluators.judge_client import mcp_search  # seconds, which a plan should not take
+
+        query = without_surrogates(query)
+        return await mcp_search.ask(place, tool, query, shown=shown, timeout_s=limits.timeout_s, most=limits.max_reply)
+
+    return _guarded(name, limits, call, shown)
+
+
+def _command(text: str) -> tuple[str, ...]:
+    try:
+        command = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(
+            f"The command of the search tool cannot be read: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
+        ) from None
+    if not command:
+        raise UsageError(
+            "The search tool names no command.",
+            hint="Write: mcp+stdio:COMMAND ARGUMENTS",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
+        )
+    if shutil.which(command[0]) is None:
+        raise UsageError(
+            f"The search tool's program {command[0][:200]!r} is not on this machine.", code=ErrorCode.JUDGE_SEARCH_TOOL
+        )
+    return command
+
+
+def _address(text: str) -> str:
+    try:
+        return address_without_secrets(text)
+    except ValueError as error:
+        raise UsageError(
+            f"The search tool's address {error}.",
+            hint="Write mcp+https://HOST/mcp or mcp+stdio:COMMAND ARGUMENTS",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
+        ) from None
+
+
 def _holds_key(name: str) -> bool:
     """Return whether user info, a query's parameter or a command's option in a tool's name looks like a key.
 
@@ -95,7 +191,7 @@ def _holds_key(name: str) -> bool:
     """
     if looks_secret(name):
         return True
-    if name.startswith("mcp+stdio:"):
+    if name.startswith(_STDIO):
         return any(word.startswith("-") and _KEY_NAME.search(word) for word in name.split())
     try:
         parts = urlsplit(name)
@@ -203,9 +299,7 @@ async def _pause(seconds: float) -> None:
 
 
 async def _fetched(url: str, query: str, limits: SearchLimits) -> object:
-    from leadline.evaluators.judge_client.http_client import exchange
-
-    key = os.environ.get(KEY_VARIABLE)
+    key = os.environ.get(SEARCH_KEY_VARIABLE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     response = await exchange(
         "GET",

@@ -13,7 +13,7 @@ from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, pro
 from leadline.evaluators.judge.ragas_base import SOURCE
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
 AT_ONCE: Final = 100
 """Sentences that the judge is shown at once, at most."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError
+from leadline.evaluators.judge_client.calls import JudgeUnavailable
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
-from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.tasks.generate.chunking import Corpus, DocumentChunk
 from leadline.tasks.generate.documents import legible
 from leadline.tasks.generate.duplicates import SIMILARITY, Repeats, repeated_by_meaning

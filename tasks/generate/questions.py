@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.prompting import Prompt, prompt
+from leadline.evaluators.judge_client.calls import JudgeError
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.judge_client.failures import JudgeError
 from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import normalised
 

@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from leadline.evaluators.data import Json
-from leadline.evaluators.judge_client.budget import Charge, Limits
-from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Reply
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Charge, Reply
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.ground.files import digest
 from leadline.tasks.ground.processes import this_process

@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from leadline.evaluators.judge_client.budget import Charge, Limits, admit, admit_team, month_of
-from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.evaluators.judge_client.budget import Limits, admit, admit_team, month_of
+from leadline.evaluators.judge_client.calls import BudgetSpent, Charge
 from leadline.tasks.db import sql
 from leadline.tasks.ground.processes import is_gone
 

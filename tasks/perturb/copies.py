@@ -18,8 +18,8 @@ import orjson
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge.prompting import prompt
+from leadline.evaluators.judge_client.calls import JudgeError
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
-from leadline.evaluators.judge_client.failures import JudgeError
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load import LoadedDataset

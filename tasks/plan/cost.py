@@ -12,9 +12,8 @@ from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.budget import Limits, cost, price
 from leadline.evaluators.judge_client.client import CHARACTERS_PER_TOKEN
-from leadline.evaluators.judge_client.litellm_library import cost, price
 from leadline.evaluators.settings import JudgeConfig, Settings, members_of
 from leadline.tasks.db import sql
 from leadline.tasks.plan.chunks import local_chunk_size

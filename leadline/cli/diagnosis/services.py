@@ -80,7 +80,7 @@ def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:
 
 
 def _configured(judge: JudgeConfig) -> Iterator[Diagnosis]:
-    from leadline.evaluators.judge_client.litellm_library import price
+    from leadline.evaluators.judge_client.budget import price
 
     part, state, advice = f"judge {judge.key}", State.OK, ""
     found = [judge.model]
@@ -110,8 +110,8 @@ def _variable(judge: JudgeConfig) -> str | None:
 
 def _asked(judge: JudgeConfig) -> Diagnosis:
     """Ask a judge one question in one attempt, outside of any run and its ledger."""
+    from leadline.evaluators.judge_client.calls import JudgeError
     from leadline.evaluators.judge_client.event_loop import run
-    from leadline.evaluators.judge_client.failures import JudgeError
     from leadline.evaluators.judge_client.providers import remote_transport
     from leadline.evaluators.judge_client.transport import AttemptError
 

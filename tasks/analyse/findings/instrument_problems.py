@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.evaluators.data import Reason, Severity
 from leadline.evaluators.ground import count, listing, number, percent, quoted
-from leadline.evaluators.judge_client.word_watch import NOT_ASKED
+from leadline.evaluators.judge_client.replies import NOT_ASKED
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db import records, sql

@@ -12,7 +12,7 @@ import pytest
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, RowScore
 from leadline.evaluators.generation.step_alignment import StepAlignment
-from leadline.evaluators.judge_client.failures import JudgeUnavailable
+from leadline.evaluators.judge_client.calls import JudgeUnavailable
 from leadline.evaluators.models import embedders
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.alignment import Edit, align

@@ -15,9 +15,8 @@ from leadline.evaluators.data import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.evaluators.judge_client.budget import Budget, Limits
-from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
+from leadline.evaluators.judge_client.calls import BudgetSpent, JudgeTruncated, JudgeUnparseable, MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeTruncated, JudgeUnparseable
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client
 from tests.support.judges.virtual_time import run
 

@@ -15,8 +15,7 @@ import pytest
 
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import http_client, search
-from leadline.evaluators.judge_client.calls import Reply
-from leadline.evaluators.judge_client.failures import JudgeUnavailable, JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnavailable, JudgeUnparseable, Reply
 from leadline.evaluators.judge_client.http_client import close_connections, read_body
 from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.transport import AttemptError, Transient, Unusable

@@ -8,9 +8,17 @@ import sys
 
 import pytest
 
-from leadline.evaluators.judge_client.budget import Budget, Charge, Limits
-from leadline.evaluators.judge_client.calls import Call, MemoryLedger, Reply
-from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeError, JudgeRefused, JudgeUnavailable
+from leadline.evaluators.judge_client.budget import Budget, Limits
+from leadline.evaluators.judge_client.calls import (
+    BudgetSpent,
+    Call,
+    Charge,
+    JudgeError,
+    JudgeRefused,
+    JudgeUnavailable,
+    MemoryLedger,
+    Reply,
+)
 from leadline.evaluators.judge_client.transport import Refused, Throttled, Transient
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client, question

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.calls import JudgeRefused, Reply
 from leadline.evaluators.judge_client.client import client_for, identity_of
-from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.judge_client.local_judge import LocalTransport, _Request
 from leadline.evaluators.judge_client.transport import Refused
 from leadline.evaluators.settings import JudgeConfig, Settings

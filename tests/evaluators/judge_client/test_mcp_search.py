@@ -16,8 +16,9 @@ import pytest
 from leadline.evaluators.data import Row
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import mcp_search, search
+from leadline.evaluators.judge_client.calls import JudgeUnavailable
 from leadline.evaluators.judge_client.event_loop import run
-from leadline.evaluators.judge_client.failures import JudgeUnavailable
+from leadline.evaluators.settings import SEARCH_KEY_VARIABLE
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 from tests.support.processes.ports import free_port
 
@@ -139,7 +140,7 @@ def test_a_server_sees_only_the_keys_that_it_is_given(monkeypatch: pytest.Monkey
             monkeypatch.delenv(name)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-judge")
     monkeypatch.setenv("LIBRARY_KEY", "mine")
-    monkeypatch.setenv(mcp_search.KEY_VARIABLE, "ours")
+    monkeypatch.setenv(SEARCH_KEY_VARIABLE, "ours")
     monkeypatch.setenv(mcp_search.ENVIRONMENT_VARIABLE, "PYTHONPATH, LIBRARY_KEY")
     time.sleep(1.5)  # until a server of an earlier test, with its environment, is let go
     assert found(STDIO, "environment") == ["LEADLINE_SEARCH_API_KEY\nours\n\nLIBRARY_KEY\nmine"]

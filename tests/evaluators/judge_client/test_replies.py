@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.calls import JudgeUnparseable
 from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
 
 

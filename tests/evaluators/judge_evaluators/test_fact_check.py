@@ -17,6 +17,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import NotApplicable, Row
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import search
+from leadline.evaluators.settings import SEARCH_KEY_VARIABLE
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 
 ROW = Row(case="c", model="m", question="Who was it?", actual_answer="It was Ada.")
@@ -219,7 +220,7 @@ def endpoint(status: int, body: str, kind: str) -> Iterator[tuple[str, list[tupl
 
 
 def test_an_endpoint_is_asked_over_http_with_the_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(search.KEY_VARIABLE, "secret-key")
+    monkeypatch.setenv(SEARCH_KEY_VARIABLE, "secret-key")
     body = json.dumps({"results": [{"title": "T", "content": "C"}] * 9})
     judge = ScriptedJudge({"": [SEARCH | {"search": "Ada & Charles"}, FINAL]})
     with endpoint(200, body, "application/json") as (url, log):

@@ -8,7 +8,8 @@ from typing import Any
 
 from leadline.evaluators.judge_client.budget import Budget
 from leadline.evaluators.judge_client.calls import Call, Ledger, MemoryLedger, Reply
-from leadline.evaluators.judge_client.client import Gate, JudgeClient
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.judge_client.gate import Gate
 from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.virtual_time import now
 

@@ -19,9 +19,8 @@ import pytest
 
 from leadline.evaluators.ground import StoreError, UsageError
 from leadline.evaluators.judge_client import client as client_module
-from leadline.evaluators.judge_client.budget import Charge, Limits
-from leadline.evaluators.judge_client.calls import Call, Reply
-from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.calls import BudgetSpent, Call, Charge, Reply
 from leadline.tasks.ground.processes import FOREIGN_S, is_gone, this_process
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import operations

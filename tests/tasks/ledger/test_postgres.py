@@ -19,7 +19,8 @@ import psycopg
 import pytest
 
 from leadline.evaluators.ground import LeadlineError, StoreError, UsageError
-from leadline.evaluators.judge_client.budget import Charge, Limits
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.calls import Charge
 from leadline.flows.command.session import check_ledger
 from leadline.tasks.ground.processes import SILENT_S
 from leadline.tasks.ledger import ledger as ledger_module

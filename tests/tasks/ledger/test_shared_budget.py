@@ -16,9 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.judge_client.budget import Charge, Limits
-from leadline.evaluators.judge_client.calls import Reply
-from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.calls import BudgetSpent, Charge, Reply
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import DatabaseLedger

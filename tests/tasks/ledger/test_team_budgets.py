@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget, month_of, renewal
-from leadline.evaluators.judge_client.calls import Reply
-from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.evaluators.judge_client.budget import Limits, TeamBudget, month_of, renewal
+from leadline.evaluators.judge_client.calls import BudgetSpent, Charge, Reply
 from leadline.evaluators.settings import Settings
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
@@ -28,7 +27,7 @@ REPLY = Reply("yes", cost_usd=0.25)
 BEGIN = (
     "import asyncio, sys\n"
     "from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget\n"
-    "from leadline.evaluators.judge_client.failures import BudgetSpent\n"
+    "from leadline.evaluators.judge_client.calls import BudgetSpent\n"
     "from leadline.tasks.ledger.location import ledger_at\n"
     "from tests.support.judges.scripted_judge import question\n"
     "from tests.support.stores.ledgers import named\n"

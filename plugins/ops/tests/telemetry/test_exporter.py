@@ -16,8 +16,8 @@ import pytest
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
-from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget
-from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.budget import Limits, TeamBudget
+from leadline.evaluators.judge_client.calls import Charge, Reply
 from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of
 from leadline.plugins.ops.telemetry.families import EXPORTED, OF_THE_WEBHOOK, MetricKind
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment

@@ -6,8 +6,8 @@ import asyncio
 import time
 from dataclasses import replace
 
-from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget, month_of
-from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.budget import Limits, TeamBudget, month_of
+from leadline.evaluators.judge_client.calls import Charge, Reply
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.figures import ledger_figures
 from leadline.tasks.ledger.ledger_report import LedgerReader

@@ -1,8 +1,8 @@
-"""A limiter of the calls in flight to one model: the limit is learned, not configured.
+"""The gate to a judge's model: a limiter of the calls in flight, and a breaker that notices when it is down.
 
-Slow start: the limit grows by one for each success, which doubles it every round trip. Then it grows by one for each
-round of successes, as in TCP congestion control. What it does about refusals (a 429, an overloaded server, silence)
-depends on how many of the calls sent of late were refused:
+The limit is learned, not configured. Slow start: it grows by one for each success, which doubles it every round trip.
+Then it grows by one for each round of successes, as in TCP congestion control. What the limiter does about refusals (a
+429, an overloaded server, silence) depends on how many of the calls sent of late were refused:
 
 - Few: nothing. Providers refuse single calls for reasons of their own, and only that call pauses.
 - More than are known to have other reasons: an experiment. The limit falls by somewhat more than what was refused. If
@@ -14,12 +14,17 @@ depends on how many of the calls sent of late were refused:
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
+
+from leadline.evaluators.judge_client.calls import JudgeError, JudgeRefused, JudgeUnavailable
+from leadline.evaluators.settings import JudgeConfig
 
 DECREASE: Final = 0.67
 """What is left of the limit at least when it falls."""
@@ -275,3 +280,157 @@ class AdaptiveLimiter:
     def _resume(self) -> None:
         self._timer = None
         self._admit()
+
+
+FAILURES: Final = 5
+"""Attempts in a row that must fail before a judge can be taken to be down."""
+
+
+@dataclass
+class Breaker:
+    """Open while a judge is taken to be down: no success for ``seconds`` and at least ``failures`` failures since.
+
+    A judge that never answered is given a quarter of that time. While the breaker is open, calls are refused at once,
+    but one every ``seconds`` is let through to see whether the judge is back. A judge that answers "wrong key" or "no
+    such model" opens it at once.
+
+    Attributes:
+        seconds: Time without any success.
+        throttled_seconds: The same, when all that the judge says is that it is asked too much.
+        failures: Attempts in a row that must have failed.
+        clock: Monotonic seconds.
+        subject: Who is asked, as error texts begin.
+    """
+
+    seconds: float = 20.0
+    throttled_seconds: float = 300.0
+    failures: int = FAILURES
+    clock: Callable[[], float] = time.monotonic
+    subject: str = "The judge"
+
+    _answered: bool = field(default=False, repr=False)
+    _in_a_row: int = field(default=0, repr=False)
+    _since: float = field(default=0.0, repr=False)
+    _probe_at: float = field(default=0.0, repr=False)
+    _probe: asyncio.Future[None] | None = field(default=None, repr=False)
+    _why: JudgeError | None = field(default=None, repr=False)
+
+    def forget(self) -> None:
+        """Forget who tries the judge just now: that is in the process that this one was forked from."""
+        self._probe = None
+
+    def succeeded(self) -> None:
+        """The judge answered."""
+        self._answered = True
+        self._in_a_row = 0
+        self._why = None
+
+    def failed(self, message: str, *, answered: bool = False) -> None:
+        """An attempt failed in a way that another might not.
+
+        Args:
+            message: What happened.
+            answered: Whether something came, though no answer.
+        """
+        down = "is up and gives no answers" if answered else "does not answer"
+        why = self.given_up(down, message, answered=answered)
+        self._count(why, self.seconds if self._answered else self.seconds / 4)
+
+    def throttled(self, message: str) -> None:
+        """The judge asked to slow down: a sign of life, unless it says nothing else for long."""
+        self._count(self.given_up("answers no question", message, answered=True), self.throttled_seconds)
+
+    def given_up(self, what: str, message: str, *, answered: bool = False) -> JudgeUnavailable:
+        """Return what is said of a judge that is given up.
+
+        Args:
+            what: What it does.
+            message: What happened at last.
+            answered: Whether something came, though no answer.
+        """
+        hint = "Are its address and its limits the right ones?" if answered else "Is its server up?"
+        return JudgeUnavailable(f"{self.subject} {what}: {message}.", hint=hint)
+
+    def _count(self, why: JudgeUnavailable, patience: float) -> None:
+        now = self.clock()
+        if self._in_a_row == 0:
+            self._since = now
+        self._in_a_row += 1
+        if self._in_a_row >= self.failures and now - self._since >= patience:
+            self._open(why)
+        elif self._why is not None:
+            self._open(self._why)
+
+    def refused(self, message: str) -> None:
+        """The judge refused an attempt in a way in which it will refuse every other."""
+        self._open(JudgeRefused(f"{self.subject} refuses all calls: {message}."))
+
+    def asked_to_wait(self, message: str) -> None:
+        """The judge asked for a pause longer than a call may take."""
+        self._open(JudgeUnavailable(f"{self.subject} is out of quota: {message}."))
+
+    def check(self) -> None:
+        """Raise what is wrong while the judge is taken to be down and it is not yet time to try it again."""
+        if self._why is not None and self.clock() < self._probe_at:
+            raise type(self._why)(self._why.message, hint=self._why.hint, code=self._why.code)
+
+    @asynccontextmanager
+    async def attempt(self) -> AsyncIterator[None]:
+        """Hold an attempt, which must tell how it went, or raise as :meth:`check` does.
+
+        While the judge is taken to be down, the first to come when it is time tries it; the others wait for what it
+        finds, and then go on or give up.
+        """
+        while self._why is not None:
+            if self._probe is not None:
+                await asyncio.wait([self._probe])
+                continue
+            self.check()
+            self._probe = probe = asyncio.get_running_loop().create_future()
+            try:
+                yield
+            finally:
+                self._probe = None
+                probe.set_result(None)
+            return
+        yield
+
+    def _open(self, why: JudgeError) -> None:
+        self._why = why
+        self._probe_at = self.clock() + self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The parts that calls to one model share, whichever judge, evaluator or run they are for."""
+
+    limiter: AdaptiveLimiter
+    breaker: Breaker
+
+
+def new_gate(config: JudgeConfig, clock: Callable[[], float] = time.monotonic) -> Gate:
+    """Return a limiter and a breaker that know nothing yet.
+
+    Args:
+        config: The judge, for its limits: calls in flight, and seconds until it counts as down.
+        clock: A monotonic clock, in seconds.
+    """
+    return Gate(
+        AdaptiveLimiter(config.start_in_flight, config.max_in_flight, clock),
+        Breaker(config.down_after_s, max(config.down_after_s, config.deadline_s), clock=clock, subject=config.subject),
+    )
+
+
+_gates: dict[tuple[object, ...], Gate] = {}
+
+if hasattr(os, "register_at_fork"):  # in a forked process nobody holds a place
+    os.register_at_fork(after_in_child=_gates.clear)
+
+
+def shared_gate(config: JudgeConfig) -> Gate:
+    """Return the process's gate to a judge's model; judges that differ in sampling only share it."""
+    name = (
+        config.subject, config.kind, config.model, config.revision, config.api_base, config.api_key_env,
+        config.max_in_flight, config.start_in_flight, config.down_after_s, config.deadline_s,
+    )  # fmt: skip
+    return _gates.setdefault(name, new_gate(config))

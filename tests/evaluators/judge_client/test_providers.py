@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.judge_client import litellm_library, providers
+from leadline.evaluators.judge_client import budget, litellm_transport, providers
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.providers import check_provider
 from leadline.evaluators.settings import JudgeConfig
@@ -46,21 +46,21 @@ def test_what_only_litellm_itself_knows_passes(model: str, api_base: str | None)
 )
 def test_a_name_without_a_provider_is_refused_in_one_line(model: str, api_base: str | None) -> None:
     with pytest.raises(Exception, match="LLM Provider NOT provided"):
-        litellm_library.litellm().get_llm_provider(model, api_base=api_base)
+        litellm_transport.litellm().get_llm_provider(model, api_base=api_base)
     with pytest.raises(UsageError, match=f"LiteLLM knows no provider for the model '{model}'") as refused:
         check_provider(named(model, api_base))
     assert "\n" not in str(refused.value)
 
 
 def test_openais_usual_models_have_litellms_prices_without_litellm_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    cost = litellm_library.openai_prices()
-    table = litellm_library._table()
+    cost = budget.openai_prices()
+    table = budget._table()
     assert "gpt-4o-mini" in cost
     for model, known in cost.items():
         assert known == pytest.approx({name: table[model][name] for name in known}), model
-    monkeypatch.setattr(litellm_library, "_table", dict)
-    assert litellm_library.price(named("openai/gpt-4o-mini")) == pytest.approx((1.5e-7, 6e-7))
-    assert litellm_library.price(named("openai/of-tomorrow")) is None
+    monkeypatch.setattr(budget, "_table", dict)
+    assert budget.price(named("openai/gpt-4o-mini")) == pytest.approx((1.5e-7, 6e-7))
+    assert budget.price(named("openai/of-tomorrow")) is None
 
 
 def test_a_limit_of_cost_without_a_price_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
