@@ -45,7 +45,7 @@ from leadline.evaluators.data import Row
 from leadline.evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, resident, runtime
 from leadline.evaluators.models.language_models import predictor
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.summarization import _completeness
+from leadline.evaluators.summarization import completeness_faithfulness
 
 FASTER = 2.0
 OUTSIDE = 0.15
@@ -85,7 +85,7 @@ def watched(clock: Clock, device: str) -> Iterator[None]:
         (predictor.Predictor, "forward", "models"),
         (SentenceTransformer, "forward", "models"),
         (CrossEncoder, "forward", "models"),
-        (_completeness, "reduce", "reduction"),
+        (completeness_faithfulness, "reduce", "reduction"),
     )
 
     def timed(original: Any, part: str) -> Any:

@@ -17,7 +17,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Row
 from leadline.evaluators.models import consistency, cross_encoders, embedders, nli, resident
 from leadline.evaluators.models.language_models.likelihood import Passage
-from leadline.evaluators.summarization import _completeness
+from leadline.evaluators.summarization import completeness_faithfulness
 from leadline.evaluators.summarization._summac import counting
 from tests.support.models.tiny_checkpoints import MAKERS
 from tests.support.models.tiny_models import make_cross_encoder, make_embedder
@@ -186,7 +186,7 @@ def _sentence_by_sentence(evaluator: Any, row: Row, ctx: EvalContext) -> None:
                 encoded = loaded._tokenizer(premise, claim, return_tensors="pt", truncation=True)
                 loaded.model(**encoded.to(loaded.device)).logits.softmax(-1).tolist()
     vectors = (np.stack(_encoded(evaluator, texts, ctx)) for texts in (document, summary))
-    _completeness.cover(*vectors, seed=evaluator.params.seed)
+    completeness_faithfulness.cover(*vectors, seed=evaluator.params.seed)
 
 
 SUBJECTS = {

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from leadline.evaluators.agent.databricks_judges import SOURCE, rate_chunks
+from leadline.evaluators.agent.databricks import SOURCE, rate_chunks
 from leadline.evaluators.core import REPORT_ONLY, EvalContext, JudgeKey, Metric, Spec, register
 from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside

@@ -16,8 +16,8 @@ from leadline.evaluators.data import Json
 from leadline.evaluators.ground import ErrorCode, ModelRef, UsageError
 from leadline.evaluators.judge_client.calls import JudgeUnavailable
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.evaluators.text.sentences import Sentence, Splitter, splitter_for
+from leadline.evaluators.text.time_budget import RegexTimeBudget
 
 if TYPE_CHECKING:
     import numpy as np

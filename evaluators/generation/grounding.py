@@ -1,21 +1,139 @@
-"""Grounding: does the retrieved context entail each sentence of the answer?"""
+"""Support of the answer by the retrieved context, as small models see it: similarity, entailment, consistency."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
 from leadline.evaluators.core import Metric, Params, Spec, register
-from leadline.evaluators.core.embedding_evaluator import lowest, quote
+from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, Vectors, lowest, quote
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
-from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore, Source, Span, clip
-from leadline.evaluators.models import nli
-from leadline.evaluators.models.catalogue import VITAMINC_NLI
+from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.ground import ModelRef
+from leadline.evaluators.models import consistency, nli
+from leadline.evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM, VITAMINC_NLI
+from leadline.evaluators.models.consistency import Support
+from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
     from leadline.evaluators.core import EvalContext
+    from leadline.evaluators.text.sentences import Sentence
+
+SHORT: Final = 10
+"""Characters of the longest sentence that is too short to be assessed."""
+
+WIDE: Final = 3
+"""How many letters a wide character of Chinese, Japanese or Korean counts for: it is a syllable or a word."""
+
+
+@register
+class Groundedness(EmbeddingEvaluator):
+    """Assesses whether the answer is based on the retrieved context, sentence by sentence.
+
+    ``groundedness = min over answer sentences a of (max over context sentences c of S(a, c))``, where ``S`` is the
+    cosine of the sentences' embeddings and the context sentences are those of all chunks. A negative cosine counts as
+    0. A context without a sentence supports nothing: 0. The evidence contains the value of each sentence, the context
+    sentence closest to it, and the least grounded sentence.
+
+    Answer sentences of up to 10 characters ("Yes.", "Of course.") claim nothing that could be looked up, and are left
+    out, as in H2O Sonar; other than there those with a digit stay, and a wide character of Chinese, Japanese or Korean
+    counts as three. To an answer without a longer one the evaluator is not applicable: there is no minimum of nothing.
+    Short sentences of the context stay (H2O Sonar leaves out these too), since
+    they can support a claim.
+    """
+
+    spec = Spec(
+        id="groundedness",
+        name="Groundedness (Semantic Similarity) Evaluator",
+        origin="h2o",
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric.higher(
+                "groundedness",
+                "Similarity of the least supported answer sentence to the closest sentence of the "
+                "retrieved context. A low value means that the answer says something that its context does not.",
+            ),
+        ),
+        version="3",
+        gpu=True,
+        llm=False,
+        sentences=True,
+        keywords=("hallucination", "embeddings", "similarity"),
+        source="H2O Sonar evaluator reference: Groundedness (Semantic Similarity) Evaluator",
+    )
+    default_embedder = BGE_SMALL_EN
+
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
+        """Return the longer sentences of the answer, and the sentences of all chunks."""
+        yield from (sentence.text for sentence in _claims(row, ctx))
+        yield from (sentence.text for _, sentence in _context(row, ctx))
+
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
+        """Score one row."""
+        answer = _claims(row, ctx)
+        if not answer:
+            message = (
+                f"The answer holds no sentence of more than {SHORT} characters or with a number: there is nothing to "
+                "compare with the context."
+            )
+            return RowScore.not_applicable(self.row_metrics, message)
+        context = list(_context(row, ctx))
+        best = best_matches(
+            vectors.of(sentence.text for sentence in answer), vectors.of(sentence.text for _, sentence in context)
+        )
+        values = best.values.tolist()
+        closest = [_place(context, at) for at in best.places.tolist()]
+        worst = min(range(len(values)), key=values.__getitem__)
+        shown = lowest(values)
+        data: dict[str, Json] = {
+            "least_grounded": {
+                "sentence": quote(answer[worst].text),
+                "start": answer[worst].start,
+                "end": answer[worst].end,
+                "value": values[worst],
+                "closest": quote(context[best.places[worst]][1].text) if context else None,
+                "closest_at": closest[worst],
+            },
+            "closest": [closest[at] for at in shown],
+            "sentences": len(answer),
+        }
+        return RowScore(
+            {"groundedness": values[worst]},
+            Evidence(
+                message=f"The least grounded of {len(answer)} sentences reaches {values[worst]:.4f}.",
+                spans=tuple(
+                    Span(Source.ACTUAL_ANSWER, answer[at].start, answer[at].end, value=values[at]) for at in shown
+                ),
+                data=data,
+            ),
+        )
+
+
+def _claims(row: Row, ctx: EvalContext) -> list[Sentence]:
+    return [sentence for sentence in ctx.sentences(row.actual_answer or "") if _claims_something(sentence.text)]
+
+
+def _claims_something(sentence: str) -> bool:
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in sentence)
+    return len(sentence) + (WIDE - 1) * wide > SHORT or any(map(str.isdigit, sentence))
+
+
+def _context(row: Row, ctx: EvalContext) -> Iterable[tuple[int, Sentence]]:
+    for number, chunk in enumerate(row.retrieved_context):
+        for sentence in ctx.sentences(chunk.content):
+            yield number, sentence
+
+
+def _place(context: list[tuple[int, Sentence]], at: int) -> dict[str, Json] | None:
+    if at < 0:
+        return None
+    chunk, sentence = context[at]
+    return {"chunk": chunk, "start": sentence.start, "end": sentence.end}
+
 
 MOST_PAIRS: Final = 20_000
 """Pairs of a chunk and a sentence that are read for one row."""
@@ -92,7 +210,7 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
     def requests(self, row: Row, ctx: EvalContext) -> Sequence[tuple[str, str]]:
         """Return each chunk that is not blank with each sentence of the answer, sentence by sentence."""
         claims = ctx.sentences(row.actual_answer or "")
-        chunks = _chunks(row)
+        chunks = _not_blank(row)
         if len(claims) * len(chunks) > MOST_PAIRS:
             return []
         return [(row.retrieved_context[chunk].content, claim.text) for claim in claims for chunk in chunks]
@@ -118,7 +236,7 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
         claims = ctx.sentences(row.actual_answer or "")
         if not claims:
             return self.unscorable("The answer has no sentence that could be looked up.")
-        chunks = _chunks(row)
+        chunks = _not_blank(row)
         if not chunks:
             return RowScore({"grounding": 0.0, "least_grounded": 0.0}, Evidence("The retrieved context is blank."))
         if not results:
@@ -140,5 +258,123 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
         )
 
 
-def _chunks(row: Row) -> list[int]:
+class HallucinationParams(Params):
+    """Parameters of :class:`Hallucination`."""
+
+    hallucination_model: Annotated[
+        str | None,
+        Field(
+            description="Weights in the form of HHEM-2.1-Open: a Hugging Face id, optionally ID@REVISION, or a "
+            "directory. By default vectara/hallucination_evaluation_model."
+        ),
+    ] = None
+
+
+@register
+class Hallucination(ModelEvaluator[tuple[str, str], Support]):
+    """Assesses whether the answer is factually consistent with the retrieved context; higher is better.
+
+    ``hallucination = max over retrieved chunks c of HHEM(c, answer)``, where ``HHEM`` is the probability that
+    HHEM-2.1-Open (``vectara/hallucination_evaluation_model``, a fine-tuned flan-t5-base) gives to the chunk supporting
+    the answer. Despite its name it is a consistency score: 1 is no hallucination, as the reference has it.
+
+    The model reads texts of any length; from 2,048 tokens on a chunk counts by its best window and an answer by its
+    worst, and the row says so; what makes more than 64 pairs of windows is not read. A blank chunk supports nothing and
+    is not read; a context of blank chunks alone gives 0. A blank answer claims nothing that could be checked: unscored.
+    """
+
+    spec = Spec(
+        id="hallucination",
+        name="Hallucination Evaluator",
+        origin="h2o",
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric.higher(
+                "hallucination",
+                "How well the best chunk of the retrieved context supports the answer. A low value means "
+                "that the answer states facts that its context does not hold.",
+            ),
+        ),
+        gpu=True,
+        llm=False,
+        keywords=("hallucination", "classifier"),
+        source="H2O Sonar evaluator reference: Hallucination Evaluator; "
+        "https://huggingface.co/vectara/hallucination_evaluation_model",
+    )
+    parameters = HallucinationParams
+    default_model = HHEM
+    model_parameter = "hallucination_model"
+
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
+        """Return the weights, and the tokenizer that they come without."""
+        return (self.model(ctx), FLAN_T5_TOKENIZER)
+
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[tuple[str, str]]:
+        """Return each chunk with the answer, unless one of them is blank."""
+        answer = row.actual_answer or ""
+        if not answer.strip():
+            return []
+        return [(row.retrieved_context[number].content, answer) for number in _not_blank(row)]
+
+    def answers(self, requests: Sequence[tuple[str, str]], ctx: EvalContext) -> Sequence[Support]:
+        """Return how well each chunk supports its answer."""
+        return consistency.support(self.model(ctx), FLAN_T5_TOKENIZER, requests, settings=ctx.settings)
+
+    def measure(self, row: Row, results: Sequence[Support], ctx: EvalContext) -> RowScore:
+        """Score one row."""
+        if not (row.actual_answer or "").strip():
+            return self.unscorable("The answer is blank.")
+        if not results:
+            return RowScore({"hallucination": 0.0}, Evidence("The retrieved context is blank."))
+        read = {chunk: each for chunk, each in zip(_not_blank(row), results, strict=True) if each.value is not None}
+        if not read:
+            return self.unscorable("The answer and each chunk of its context together are too long to be read.")
+        chunks = list(read)
+        values = [clip(each.value or 0.0, 0.0, 1.0) for each in read.values()]
+        best = max(range(len(values)), key=values.__getitem__)
+        shown = sorted(sorted(range(len(values)), key=lambda at: -values[at])[:SPANS])
+        long = sum(each.windows > 1 for each in read.values())
+        flags = [_windowed(long, len(results))] if long else []
+        if len(read) < len(results):
+            flags.append(_unread(len(results) - len(read), len(results)))
+        return RowScore(
+            {"hallucination": values[best]},
+            Evidence(
+                message=f"Of {len(values)} chunks, number {chunks[best] + 1} supports the answer most: "
+                f"{values[best]:.4f}.",
+                spans=tuple(
+                    Span(
+                        Source.RETRIEVED_CONTEXT,
+                        0,
+                        len(row.retrieved_context[chunks[at]].content),
+                        index=chunks[at],
+                        value=values[at],
+                    )
+                    for at in shown
+                ),
+                data={"best_chunk": chunks[best], "chunks": len(row.retrieved_context)},
+            ),
+            tuple(flags),
+        )
+
+
+def _not_blank(row: Row) -> list[int]:
     return [number for number, chunk in enumerate(row.retrieved_context) if chunk.content.strip()]
+
+
+def _windowed(long: int, chunks: int) -> Flag:
+    return Flag(
+        "evaluation",
+        Severity.MEDIUM,
+        f"With {long} of {chunks} chunks the texts together are longer than the {consistency.LIMIT} tokens that are "
+        "read at once, and were read in parts: a chunk counts by its best part, the answer by its worst.",
+    )
+
+
+def _unread(count: int, chunks: int) -> Flag:
+    return Flag(
+        "evaluation",
+        Severity.HIGH,
+        f"{count} of {chunks} chunks are so long, together with the answer, that they were not read; the value is that "
+        "of the other chunks.",
+    )

@@ -25,12 +25,20 @@ from leadline.evaluators.data import (
     Source,
     Span,
 )
+from leadline.evaluators.generation._procedures import (
+    MOST_STEPS,
+    Aligned,
+    Edit,
+    Procedure,
+    Step,
+    align,
+    joined,
+    procedures,
+)
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
-from leadline.evaluators.text.alignment import Aligned, Edit, align
-from leadline.evaluators.text.procedure_steps import MOST_STEPS, Procedure, Step, joined, procedures
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -112,12 +120,11 @@ def _counts(key: str, name: str, description: str, *, better: bool = False, prim
 class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
     """Compares the steps of the answer with those of the retrieved context, which are taken for right.
 
-    **Method.** Procedures are found in the answer and in the chunks by regular expressions
-    (:mod:`.text.procedure_steps`), by a judge, or by both. The answer's longest procedure is compared with the
-    context's procedure that is most similar to it, by the embeddings of their texts. Two steps are the same when the
-    cosine of their embeddings is at least 0.7 (``similarity_threshold``). The alignment with the fewest edits is found
-    by dynamic programming; among several such, the one with the most similar pairs
-    (:mod:`leadline.evaluators.text.alignment`).
+    **Method.** Procedures are found in the answer and in the chunks by regular expressions, by a judge, or by both. The
+    answer's longest procedure is compared with the context's procedure that is most similar to it, by the embeddings of
+    their texts. Two steps are the same when the cosine of their embeddings is at least 0.7 (``similarity_threshold``).
+    The alignment with the fewest edits is found by dynamic programming; among several such, the one with the most
+    similar pairs.
 
     * insertions: steps of the context that the answer lacks, so that they would have to be inserted;
     * deletions: steps of the answer that the context does not have;

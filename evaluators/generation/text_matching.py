@@ -17,15 +17,21 @@ from leadline.evaluators.core import (
     verdict,
 )
 from leadline.evaluators.data import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
-from leadline.evaluators.text.conditions.check import (
+from leadline.evaluators.text.conditions import (
+    ConditionError,
     ConditionOutcome,
+    ConditionPart,
+    Node,
+    Or,
+    Text,
     answer_spans,
     context_spans,
     evaluate,
     failure,
     joined,
+    parse,
+    quote,
 )
-from leadline.evaluators.text.conditions.grammar import ConditionError, ConditionPart, Node, Or, Text, parse, quote
 
 
 class TextMatchingParams(Params):

@@ -22,8 +22,17 @@ from leadline.evaluators.privacy._leakage import (
 from leadline.evaluators.privacy.rules.checks import is_mail_address
 from leadline.evaluators.privacy.rules.encodings import EncodedPart, Encoding, find_encoded, perturbation
 from leadline.evaluators.privacy.rules.matching import RuleMatch, scan
-from leadline.evaluators.text.conditions.check import Match, context_spans, evaluate, failure, joined, note
-from leadline.evaluators.text.conditions.grammar import ConditionError, Node, parse
+from leadline.evaluators.text.conditions import (
+    ConditionError,
+    Match,
+    Node,
+    context_spans,
+    evaluate,
+    failure,
+    joined,
+    note,
+    parse,
+)
 
 _SHOWN: Final = 2000
 """Most characters of a decoded part in the evidence."""

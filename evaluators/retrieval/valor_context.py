@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from leadline.evaluators.core import EvalContext, Metric, Spec, register
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
 from leadline.evaluators.judge.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
-
-
-def average_precision(useful: Sequence[bool]) -> float:
-    """Return the mean of the precisions at the ranks of the useful contexts, 0 when none is useful."""
-    found, total = 0, 0.0
-    for rank, verdict in enumerate(useful, start=1):
-        if verdict:
-            found += 1
-            total += found / rank
-    return total / found if found else 0.0
+from leadline.evaluators.retrieval.ragas import average_precision
 
 
 @register

@@ -20,7 +20,7 @@ from jsonschema_specifications import REGISTRY  # the drafts' own schemas, and n
 from referencing.exceptions import Unresolvable
 
 from leadline.evaluators.structured.json_valid import identity_of, parse_answer
-from leadline.evaluators.text.conditions.patterns import PatternError, search
+from leadline.evaluators.text.patterns import PatternError, search
 
 _NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
 _DEADLINE: ContextVar[float] = ContextVar("deadline")

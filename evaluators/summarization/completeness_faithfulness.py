@@ -1,24 +1,30 @@
-"""Completeness and faithfulness of a summary, measured without a reference summary."""
+"""Completeness and faithfulness of a summary, measured without a reference summary.
+
+Completeness is geometric: how much of the area of a document's sentences the sentences of its summary cover.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import logging
+import threading
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core import Evaluator, Metric, Spec, register
 from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
 from leadline.evaluators.core.requirements import with_pull_command
-from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground import LeadlineError, ModelKind, ModelRef, ModelUnavailable
+from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelKind, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
-from leadline.evaluators.summarization import _completeness
 from leadline.evaluators.summarization._summac import (
     CONV,
     ZERO_SHOT,
@@ -32,7 +38,167 @@ from leadline.evaluators.summarization._summac import (
 )
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from leadline.evaluators.core import EvalContext
+
+DIMENSIONS: Final = 5
+NEIGHBOURS: Final = 10
+PERCENTILE: Final = 50.0
+
+FEWEST: Final = 3
+"""Sentences of a document below which nothing can be reduced."""
+
+MOST: Final = 5_000
+"""Sentences of a document above which the matrix of their distances is too large."""
+
+_alone: Final = threading.Lock()
+"""Numba's threads end the process when two threads of ours use them at once."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A document's sentences in the reduced space.
+
+    Attributes:
+        points: Their places, float64 of shape ``(n, dimensions)``.
+        distances: Euclidean distances between them, of shape ``(n, n)``.
+        near: Distance up to which a summary sentence counts as close: half of the distances between two different
+            points are not greater.
+        length: Three segment distance of the points.
+    """
+
+    points: npt.NDArray[np.float64]
+    distances: npt.NDArray[np.float64]
+    near: float
+    length: float
+
+
+@dataclass(frozen=True)
+class TopicCoverage:
+    """The coverage of a document by its summary.
+
+    Attributes:
+        value: Ratio of the three segment distances, in [0, 1]; ``None`` when the document's points are all one.
+        closest: For each summary sentence the document sentence that it stands for, or ``None`` when it is close to
+            none and was left out.
+        dimensions: Of the reduced space.
+    """
+
+    value: float | None
+    closest: tuple[int | None, ...]
+    dimensions: int
+
+
+def cover(document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], *, seed: int) -> TopicCoverage:
+    """Return the coverage of a document by the sentences of its summary.
+
+    Args:
+        document: Embeddings of the document's distinct sentences, from :data:`FEWEST` to :data:`MOST` of them.
+        summary: Embeddings of the summary's sentences.
+        seed: Equal seeds and equal embeddings give equal bits on the same machine.
+
+    Raises:
+        ModelUnavailable: UMAP is not installed.
+    """
+    points, moved = reduce(document, summary, seed)
+    plane = plane_of(points)
+    closest = snap(moved, plane)
+    kept = sorted({place for place in closest if place is not None})
+    dimensions = points.shape[1]
+    if not plane.length:
+        return TopicCoverage(None, closest, dimensions)
+    covered = three_segments(plane.distances[kept][:, kept])
+    return TopicCoverage(clip(covered / plane.length, 0.0, 1.0), closest, dimensions)
+
+
+def reduce(
+    document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], seed: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Train UMAP on the document's embeddings and return both in the reduced space.
+
+    The parameters are those of the reference: 10 neighbours, no least distance, the cosine. The start is the
+    principal components instead of UMAP's spectral embedding, which is drawn at random for some small documents,
+    whatever the seed.
+
+    Args:
+        document: Embeddings of the document's sentences.
+        summary: Embeddings of the summary's sentences.
+        seed: Equal seeds and equal embeddings give equal bits on the same machine.
+
+    Raises:
+        ModelUnavailable: UMAP is not installed.
+    """
+    count = len(document)
+    with _alone, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that TensorFlow is missing, that a small graph is not connected
+        try:
+            from umap.umap_ import UMAP
+        except ImportError:
+            raise ModelUnavailable(
+                "UMAP, which completeness is measured with, is not installed.",
+                hint="Install the extra 'summarization' (the package umap-learn).",
+                code=ErrorCode.CONFIG_PACKAGE,
+            ) from None
+        model = UMAP(
+            n_components=min(DIMENSIONS, count - 2),
+            n_neighbors=min(NEIGHBOURS, count - 1),
+            min_dist=0.0,
+            metric="cosine",
+            init="pca",
+            random_state=seed,
+            transform_seed=seed,
+            n_jobs=1,
+        )
+        points = np.asarray(model.fit_transform(document), dtype=np.float64)
+        moved = np.asarray(model.transform(summary), dtype=np.float64)
+    return points, moved
+
+
+def plane_of(points: npt.NDArray[np.float64]) -> Plane:
+    """Measure a document's points, at least two."""
+    from scipy.spatial.distance import cdist
+
+    distances = np.asarray(cdist(points, points))
+    between = distances[np.triu_indices(len(points), k=1)]
+    return Plane(points, distances, float(np.percentile(between, PERCENTILE)), three_segments(distances))
+
+
+def snap(summary: npt.NDArray[np.float64], plane: Plane) -> tuple[int | None, ...]:
+    """Return for each summary point the closest document point, or ``None`` when it is not close to it.
+
+    Args:
+        summary: Points of the summary's sentences.
+        plane: The document's points.
+    """
+    from scipy.spatial.distance import cdist
+
+    distances = cdist(summary, plane.points)
+    closest = distances.argmin(axis=1)
+    return tuple(
+        int(place) if distances[row, place] <= plane.near else None for row, place in enumerate(closest.tolist())
+    )
+
+
+def three_segments(distances: npt.NDArray[np.float64]) -> float:
+    """Return the longest segment between two points and the longest further segment at each of its ends.
+
+    Two points have the one segment between them; fewer have none.
+
+    Args:
+        distances: Distances between the points, of shape ``(n, n)``.
+    """
+    count = len(distances)
+    if count < 2:
+        return 0.0
+    first, last = divmod(int(distances.argmax()), count)
+    length = float(distances[first, last])
+    if count == 2:
+        return length
+    others = np.ones(count, dtype=bool)
+    others[[first, last]] = False
+    return length + float(distances[first, others].max()) + float(distances[last, others].max())
+
 
 log = logging.getLogger("leadline.evaluators")
 
@@ -213,7 +379,7 @@ class CompletenessFaithfulness(Evaluator):
 
         document, summary = _distinct(texts)
         ref = self.embedder(ctx)
-        found = _completeness.cover(
+        found = cover(
             embed_apart(ref, document, settings=ctx.settings),
             embed_apart(ref, summary, settings=ctx.settings),
             seed=self.params.seed,
@@ -254,9 +420,9 @@ def _unmeasured(texts: Texts) -> SummaryPart | None:
     if texts.missing:
         return without([COMPLETENESS], Reason.UNSCORABLE, texts.missing)
     document, summary = map(len, _distinct(texts))
-    most = _completeness.MOST
-    if document < _completeness.FEWEST:
-        message = f"The document has fewer than {_completeness.FEWEST} different sentences, which span no area."
+    most = MOST
+    if document < FEWEST:
+        message = f"The document has fewer than {FEWEST} different sentences, which span no area."
     elif document > most or summary > most:
         message = f"Completeness is measured up to {most} different sentences of the document and of the summary."
     elif summary < 2:

@@ -19,7 +19,7 @@ from leadline.api.settings import checked
 from leadline.evaluators.core import EvalContext, Evaluator, Metric, lent
 from leadline.evaluators.data import ContextChunk, Row, RowField, Unscored
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, listing
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judge_access import limits_of

@@ -82,7 +82,7 @@ class Checks:
         self._faults.add(Place(record, part), "relationships", f"{message} (case {shown(case)})")
 
     def _conditions(self) -> None:
-        from leadline.evaluators.text.conditions.grammar import ConditionError, parse
+        from leadline.evaluators.text.conditions import ConditionError, parse
 
         column = self._columns.get("condition", "condition")
         cursor = self._connection.execute(sql("load/conditions"))

@@ -21,7 +21,7 @@ from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models.runtime import device_in_use, require_device
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span

@@ -55,7 +55,7 @@ def condition_of(constraints: list[Any]) -> str | None:
     Raises:
         ValueFault: An element is neither a text nor a list of texts.
     """
-    from leadline.evaluators.text.conditions.grammar import quote, quote_regexp
+    from leadline.evaluators.text.conditions import quote, quote_regexp
 
     def term(constraint: Any) -> str:
         value = text(constraint)

@@ -79,7 +79,7 @@ class Promptfoo(Other):
 
 def _term(kind: str, value: Any) -> str | None:
     """Return the part of a condition that says the same as an assertion, ``None`` where none does."""
-    from leadline.evaluators.text.conditions.grammar import ConditionError, parse, quote, quote_regexp
+    from leadline.evaluators.text.conditions import ConditionError, parse, quote, quote_regexp
 
     negated, plain = kind.startswith("not-"), kind.removeprefix("not-")
     several = plain.endswith(("-any", "-all"))

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.citations._markers import citations, statements
-from leadline.evaluators.citations.citation_support import Citations
+from leadline.evaluators.citations.citations import Citations, citations, statements
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, NotApplicable, Row
 from leadline.evaluators.settings import Settings

@@ -11,8 +11,7 @@ import pytest
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Reason, Row, RowScore, Unscored
-from leadline.evaluators.fairness.fairness_bias import FairnessBias
-from leadline.evaluators.fairness.toxicity import KINDS, Toxicity
+from leadline.evaluators.fairness.classifiers import KINDS, FairnessBias, Toxicity
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, UsageError
 from leadline.evaluators.models import catalogue, classifiers
 from leadline.evaluators.settings import Settings

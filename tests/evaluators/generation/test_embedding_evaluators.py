@@ -15,13 +15,13 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
 from leadline.evaluators.core.requirements import required_weights
 from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, Unscored
-from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
-from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
-from leadline.evaluators.generation.answer_semantic_similarity import (
+from leadline.evaluators.generation.answer_similarity import (
+    AnswerRelevancySentenceSimilarity,
+    AnswerSemanticSentenceSimilarity,
     AnswerSemanticSimilarity,
     AnswerSemanticSimilarityParams,
 )
-from leadline.evaluators.generation.groundedness import Groundedness
+from leadline.evaluators.generation.grounding import Groundedness
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import cross_encoders, embedders, weights
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft

@@ -11,16 +11,16 @@ import pytest
 
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.data import ContextChunk, Reason, Row, RowScore, Unscored
-from leadline.evaluators.generation.gptscore_machine_translation import GptScoreMachineTranslation
-from leadline.evaluators.generation.gptscore_question_answering import GptScoreQuestionAnswering
-from leadline.evaluators.generation.hallucination import Hallucination
-from leadline.evaluators.generation.perplexity import Perplexity
+from leadline.evaluators.generation.grounding import Hallucination
+from leadline.evaluators.generation.likelihood import GptScoreMachineTranslation, GptScoreQuestionAnswering, Perplexity
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import catalogue, consistency, hub
 from leadline.evaluators.models.consistency import Support
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.summarization.gptscore_with_reference import GptScoreSummarizationWithReference
-from leadline.evaluators.summarization.gptscore_without_reference import GptScoreSummarizationWithoutReference
+from leadline.evaluators.summarization.gptscore import (
+    GptScoreSummarizationWithoutReference,
+    GptScoreSummarizationWithReference,
+)
 
 pytestmark = pytest.mark.slow
 

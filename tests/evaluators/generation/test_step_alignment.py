@@ -11,12 +11,11 @@ import pytest
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, RowScore
+from leadline.evaluators.generation._procedures import Edit, align, joined, procedures
 from leadline.evaluators.generation.step_alignment import StepAlignment
 from leadline.evaluators.judge_client.calls import JudgeUnavailable
 from leadline.evaluators.models import embedders
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.text.alignment import Edit, align
-from leadline.evaluators.text.procedure_steps import joined, procedures
 from tests.support.datasets.rag_rows import cosine_by_library
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, scripted_context
 from tests.support.models.tiny_models import WORDS

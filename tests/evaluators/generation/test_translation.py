@@ -10,8 +10,7 @@ from sacrebleu.metrics import CHRF, TER
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import Reason, Row, Unscored
-from leadline.evaluators.generation.meteor import _NoSynonyms
-from leadline.evaluators.generation.ter import MOST_WORDS
+from leadline.evaluators.generation.translation import MOST_WORDS, _NoSynonyms
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.tokens import nltk_words
 
@@ -97,7 +96,7 @@ def test_meteor_is_nltks(pairs):
 
 def test_meteor_says_which_stages_it_made(monkeypatch, tmp_path: Path):
     pair = ("the pumps are pumping", ["the pump is pumped"])
-    monkeypatch.setattr("leadline.evaluators.generation.meteor.nltk_folders", lambda: [tmp_path])
+    monkeypatch.setattr("leadline.evaluators.generation.translation.nltk_folders", lambda: [tmp_path])
     [without] = score("meteor", [pair])
     assert without.values["meteor"] > 0.5
     assert without.evidence.data["stages"] == ["form", "stem"]
@@ -125,7 +124,7 @@ def test_meteor_matches_synonyms_where_there_is_a_wordnet(monkeypatch):
         def synsets(self, word):
             return [Synset()] if word == "cat" else []
 
-    monkeypatch.setattr("leadline.evaluators.generation.meteor._wordnet", WordNet)
+    monkeypatch.setattr("leadline.evaluators.generation.translation._wordnet", WordNet)
     [found] = score("meteor", [("the cat", ["the kitten"])])
     assert found.values["meteor"] == pytest.approx(0.9375)
     assert found.evidence.data["stages"] == ["form", "stem", "meaning"]

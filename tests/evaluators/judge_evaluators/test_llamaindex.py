@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowScore
-from leadline.evaluators.generation.llamaindex_correctness import read_grade
-from leadline.evaluators.generation.llamaindex_faithfulness import cut, packed, read_answer
+from leadline.evaluators.generation.llamaindex import cut, packed, read_answer, read_grade
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
 from leadline.evaluators.retrieval.llamaindex_retrieval import RetrievalParams
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Source, Span
-from leadline.evaluators.generation.answer_correctness import f_score
-from leadline.evaluators.generation.answer_relevancy import relevancy
-from leadline.evaluators.generation.ragas import harmonic_mean
-from leadline.evaluators.retrieval.context_precision import average_precision
+from leadline.evaluators.generation.ragas import f_score, harmonic_mean, relevancy
+from leadline.evaluators.retrieval.ragas import average_precision
 from leadline.evaluators.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,

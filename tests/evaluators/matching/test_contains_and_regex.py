@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.matching.contains import Contains
-from leadline.evaluators.matching.regex_match import Regex
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.evaluators.matching.contains import Contains, Regex
+from leadline.evaluators.text.time_budget import RegexTimeBudget
 
 WORDS = st.text(alphabet="abé \n", max_size=12)
 TEXTS = st.text(alphabet="abB _é.\n", max_size=12)

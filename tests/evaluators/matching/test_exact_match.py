@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Row
-from leadline.evaluators.matching.exact_match import ExactMatch
+from leadline.evaluators.matching.string_similarity import ExactMatch
 
 WORDS = st.lists(st.sampled_from(["the", "a", "An", "cat", "Cat!", "sat", "don't", "e-mail", " ", "\n", "«x»", "İ"]))
 TEXTS = st.one_of(WORDS.map(" ".join), st.text(max_size=20))

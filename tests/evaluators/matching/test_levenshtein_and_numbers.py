@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Row, Unscored
-from leadline.evaluators.matching.levenshtein import Levenshtein
 from leadline.evaluators.matching.number_match import NumberMatch
+from leadline.evaluators.matching.string_similarity import Levenshtein
 from leadline.evaluators.text.quantities import quantities
 
 

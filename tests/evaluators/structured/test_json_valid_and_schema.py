@@ -14,7 +14,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.structured.json_schema import JsonSchema
 from leadline.evaluators.structured.json_valid import JsonValid, identity_of
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.evaluators.text.time_budget import RegexTimeBudget
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6) | st.text("ab é", max_size=4)
 VALUES = st.recursive(SCALARS, lambda one: st.lists(one, max_size=3) | st.dictionaries(st.sampled_from("abc"), one))

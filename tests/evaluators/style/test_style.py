@@ -10,8 +10,7 @@ from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import NotApplicable, Reason, Row, RowField, Unscored
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.style._words import syllables, words
-from leadline.evaluators.style.readability import grade, reading_ease
+from leadline.evaluators.style.readability import grade, reading_ease, syllables, words
 from leadline.evaluators.style.refusals import HEAD, find_refusal
 
 CTX = EvalContext(Settings(splitter="rules", device="cpu"))

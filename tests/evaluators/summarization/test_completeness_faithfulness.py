@@ -18,7 +18,7 @@ from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
 from leadline.evaluators.models.summac_conv import BINS
 from leadline.evaluators.settings import Settings
-from leadline.evaluators.summarization import _completeness, _summac
+from leadline.evaluators.summarization import _summac, completeness_faithfulness
 from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, zero_shot
 from leadline.evaluators.summarization.completeness_faithfulness import (
     COMPLETENESS,
@@ -174,16 +174,16 @@ class TestGeometry:
     SQUARE = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 3.0], [0.0, 3.0]])
 
     def test_three_segments_by_hand(self) -> None:
-        plane = _completeness.plane_of(self.SQUARE)
+        plane = completeness_faithfulness.plane_of(self.SQUARE)
         assert plane.length == 5 + 4 + 4, "a diagonal, and at each end the longer side"
         assert plane.near == 4.0, "of 3, 3, 4, 4, 5, 5"
         for points, expected in (([], 0), ([0], 0), ([0, 1], 4), ([0, 1, 2], 5 + 4 + 3)):
-            assert _completeness.three_segments(plane.distances[points][:, points]) == expected
+            assert completeness_faithfulness.three_segments(plane.distances[points][:, points]) == expected
 
     def test_points_move_to_the_closest_or_are_thrown_out(self) -> None:
-        plane = _completeness.plane_of(self.SQUARE)
+        plane = completeness_faithfulness.plane_of(self.SQUARE)
         summary = np.array([[0.5, 0.2], [3.0, 2.5], [8.0, 0.0], [8.01, 0.0], [0.0, 0.1]])
-        assert _completeness.snap(summary, plane) == (0, 2, 1, None, 0)
+        assert completeness_faithfulness.snap(summary, plane) == (0, 2, 1, None, 0)
 
     @settings(max_examples=60, deadline=None)
     @given(st.integers(3, 12), st.integers(1, 8), st.integers(0, 10**6))
@@ -192,7 +192,7 @@ class TestGeometry:
         length = {(a, b): float(np.linalg.norm(points[a] - points[b])) for a in range(count) for b in range(count)}
         a, b = max(length, key=length.__getitem__)
         ends = [max(length[end, c] for c in range(count) if c not in (a, b)) for end in (a, b)]
-        assert _completeness.plane_of(points).length == pytest.approx(length[a, b] + sum(ends))
+        assert completeness_faithfulness.plane_of(points).length == pytest.approx(length[a, b] + sum(ends))
 
 
 @pytest.mark.e2e
@@ -200,11 +200,11 @@ class TestCompleteness:
     @pytest.mark.parametrize("count", [3, 4, 6, 20])
     def test_the_document_itself_is_complete_and_a_part_of_it_is_not(self, count: int) -> None:
         vectors = np.random.default_rng(count).normal(size=(count, 16)).astype(np.float32)
-        whole = _completeness.cover(vectors, vectors, seed=42)
+        whole = completeness_faithfulness.cover(vectors, vectors, seed=42)
         assert whole.value == 1.0
         assert whole.closest == tuple(range(count))
         assert whole.dimensions == min(5, count - 2)
-        part = _completeness.cover(vectors, vectors[:1], seed=42)
+        part = completeness_faithfulness.cover(vectors, vectors[:1], seed=42)
         assert part.value == 0.0, "one point has no length"
 
     def test_equal_seeds_give_equal_bits_in_any_company(self, params: SummaryParams, ctx: EvalContext) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.summarization.valor_text import ValorBleu, ValorBleuParams, ValorRouge, ValorRougeParams
+from leadline.evaluators.summarization.bleu import ValorBleu, ValorBleuParams
+from leadline.evaluators.summarization.rouge import ValorRouge, ValorRougeParams
 
 TOOLS = EvalContext()
 WORDS = st.sampled_from(["the", "cats", "Sat.", "on", "mat,", "running", "run", "\n", "\n\n", "$5", "3.5", "it's"])

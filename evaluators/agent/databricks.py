@@ -1,0 +1,280 @@
+"""Databricks' judges of its agent evaluation, and its recall of documents, which needs no judge.
+
+They rate an answer by its ground truth, and each retrieved chunk. ``plugins/databricks/databricks_table.py`` reads what
+a score's evidence keeps of ratings of chunks: under ``assessment`` the lists ``ratings``, ``rationales`` and
+``error_messages``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.verdicts import Assessment, chunk_spans, rated
+from leadline.evaluators.judge_client.calls import JudgeError
+
+SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
+_FACTS: Final = "expected_facts"
+"""Key of the metadata in which a dataset may give facts instead of an expected answer."""
+
+
+class RatingEvaluator(JudgeEvaluator):
+    """A Databricks judge that gives a row one rating: yes is 1 and no is 0."""
+
+    @abstractmethod
+    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
+        """Rate a row; ``None`` when it has no ground truth to be rated by.
+
+        Args:
+            row: A row that has all required inputs.
+            judge: The judge to ask.
+        """
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row."""
+        assessment = await self.assess(row, judge)
+        if assessment is None:
+            return RowScore.not_applicable(self.row_metrics, "The case has neither an expected answer nor facts.")
+        return rated(self.row_metrics[0], assessment)
+
+
+async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[Assessment]]) -> RowScore:
+    """Rate each retrieved chunk by a call of its own; the score is the share of chunks rated yes.
+
+    Equal chunks of equal questions are asked about once, whichever models retrieved them. A chunk whose call fails
+    leaves the row unscored: the share is not known. The ratings of the other chunks are kept all the same.
+
+    Args:
+        metric: The metric's key.
+        assess: Rates the text of one chunk.
+    """
+    replies = await asyncio.gather(*(_guarded(chunk.content, assess) for chunk in row.retrieved_context))
+    assessment: dict[str, Json] = {
+        "ratings": [reply.rating if isinstance(reply, Assessment) else None for reply in replies],
+        "rationales": [reply.rationale if isinstance(reply, Assessment) else None for reply in replies],
+        "error_messages": [str(reply) if isinstance(reply, JudgeError) else None for reply in replies],
+    }
+    errors = [reply for reply in replies if isinstance(reply, JudgeError)]
+    if errors:
+        message = f"{len(errors)} of {len(replies)} chunks were not rated: {errors[0]}"
+        return RowScore({metric: Unscored(errors[0].reason, message)}, Evidence(data={"assessment": assessment}))
+    if not replies:
+        return RowScore.unscored((metric,), Reason.UNSCORABLE, "No chunk was retrieved.")
+    ratings = [isinstance(reply, Assessment) and reply.rating == "yes" for reply in replies]
+    return RowScore(
+        {metric: sum(ratings) / len(ratings)},
+        Evidence(
+            f"{sum(ratings)} of {len(ratings)} retrieved chunks are rated yes.",
+            chunk_spans(row.retrieved_context, ratings, "yes", "no"),
+            {"assessment": assessment},
+        ),
+    )
+
+
+async def _guarded(text: str, assess: Callable[[str], Awaitable[Assessment]]) -> Assessment | JudgeError:
+    if not text.strip():
+        return Assessment(rationale="The chunk is blank.", rating="no")
+    try:
+        return await assess(text)
+    except JudgeError as error:
+        return error
+
+
+def facts_of(row: Row) -> tuple[str, ...]:
+    """Return the facts that an answer must support, as far as the dataset names any."""
+    given = row.metadata.get(_FACTS)
+    facts: Sequence[object] = (given,) if isinstance(given, str) else given if isinstance(given, Sequence) else ()
+    return tuple(fact for fact in facts if isinstance(fact, str) and fact.strip())
+
+
+def has_ground_truth(row: Row) -> bool:
+    """Return whether a row has an expected answer or facts."""
+    return bool(row.expected_answers or facts_of(row))
+
+
+@register
+class DatabricksCorrectness(RatingEvaluator):
+    """Factual accuracy of the answer, and its semantic similarity to the ground truth.
+
+    **Method.** The judge rates "yes" an answer that is highly accurate and semantically similar to the ground truth;
+    minor omissions or inaccuracies that still capture its intent are acceptable. The metric is the share of "yes".
+
+    **Edge cases.**
+
+    * The ground truth is the case's ``expected_facts`` where the dataset gives them (all of them must be supported),
+      else its expected answers (one of them must be matched). A row that has neither is not applicable.
+    * A reply that is not "yes" or "no" with a rationale is asked for again, and then the row is unscored.
+
+    **Source.** Databricks, Mosaic AI Agent Evaluation LLM judges reference, "correctness".
+    """
+
+    spec = Spec(
+        id="databricks.correctness",
+        name="Correctness (Databricks judge)",
+        origin="databricks",
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.EXPECTED_ANSWER}),
+        also_reads=(RowField.METADATA,),
+        metrics=(
+            Metric.higher(
+                "correctness",
+                "Share of answers that are accurate and similar to the ground truth.",
+                threshold=None,
+                share=True,
+            ),
+        ),
+        judge="llm",
+        keywords=("judge", "ground truth"),
+        source=SOURCE,
+    )
+    prompts = {"assessment": prompt_beside(__file__, "databricks_correctness.jinja")}  # noqa: RUF012
+
+    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
+        """Rate a row."""
+        if not has_ground_truth(row):
+            return None
+        facts = facts_of(row)
+        expected = () if facts else row.expected_answers
+        return await judge.ask(
+            "assessment", Assessment, question=row.question, answer=row.actual_answer, facts=facts, expected=expected
+        )
+
+
+@register
+class DatabricksContextSufficiency(RatingEvaluator):
+    """Sufficiency of the retrieved context to produce the expected answer.
+
+    **Method.** The judge rates "yes" a context from which the ground truth can be produced; otherwise "no", and its
+    rationale says what is missing. The metric is the share of "yes".
+
+    **Edge cases.**
+
+    * The ground truth is the case's ``expected_facts`` where the dataset gives them (all of them are needed), else its
+      expected answers (one of them is enough). A row that has neither is not applicable.
+    * A reply that is not "yes" or "no" with a rationale is asked for again, and then the row is unscored.
+
+    **Source.** Databricks, Mosaic AI Agent Evaluation LLM judges reference, "context_sufficiency".
+    """
+
+    spec = Spec(
+        id="databricks.context_sufficiency",
+        name="Context sufficiency (Databricks judge)",
+        origin="databricks",
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
+        optional=frozenset({RowField.EXPECTED_ANSWER}),
+        also_reads=(RowField.METADATA,),
+        metrics=(
+            Metric.higher(
+                "context_sufficiency",
+                "Share of rows whose retrieved context is sufficient to produce the expected answer.",
+                threshold=None,
+                share=True,
+            ),
+        ),
+        judge="llm",
+        llm=False,
+        keywords=("judge", "retrieval", "ground truth"),
+        source=SOURCE,
+    )
+    prompts = {"assessment": prompt_beside(__file__, "databricks_sufficiency.jinja")}  # noqa: RUF012
+
+    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
+        """Rate a row."""
+        if not has_ground_truth(row):
+            return None
+        facts = facts_of(row)
+        expected = () if facts else row.expected_answers
+        contexts = [chunk.content for chunk in row.retrieved_context]
+        return await judge.ask(
+            "assessment", Assessment, question=row.question, contexts=contexts, facts=facts, expected=expected
+        )
+
+
+@register
+class DatabricksChunkRelevance(JudgeEvaluator):
+    """Share of the retrieved chunks that are relevant to the question.
+
+    **Method.** The judge rates each chunk in a call of its own, so that a failure concerns one chunk, and so that a
+    chunk that several models retrieved for a question is rated once. The precision is the number of chunks rated "yes"
+    divided by the number of chunks: three of four give 0.75.
+
+    **Edge cases.**
+
+    * A blank chunk is a "no", and nothing is asked.
+    * A chunk that could not be rated has its error message, and leaves the row unscored; the ratings of the other
+      chunks are kept in the evidence.
+
+    **Source.** Databricks, Mosaic AI Agent Evaluation LLM judges reference, "chunk_relevance".
+    """
+
+    spec = Spec(
+        id="databricks.chunk_relevance",
+        name="Chunk relevance (Databricks judge)",
+        origin="databricks",
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
+        metrics=(Metric.higher("precision", name="Chunk relevance precision", threshold=None),),
+        judge="llm",
+        llm=False,
+        keywords=("judge", "retrieval", "relevance"),
+        source=SOURCE,
+    )
+    prompts = {"assessment": prompt_beside(__file__, "databricks_chunk.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """One call per chunk, of which a row has a few."""
+        return 4.0
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row."""
+
+        async def assess(text: str) -> Assessment:
+            return await judge.ask("assessment", Assessment, question=row.question, chunk=text)
+
+        return await rate_chunks(row, "precision", assess)
+
+
+@register
+class DatabricksDocumentRecall(RowEvaluator):
+    """Share of the expected documents that are among the retrieved ones.
+
+    **Method.** The distinct documents (``doc_uri``) that the case expects and that some retrieved chunk comes from,
+    divided by the distinct documents that it expects: one of two gives 0.5, however many others were retrieved. There
+    is no judge.
+
+    **Edge cases.**
+
+    * Chunks without a ``doc_uri`` count for nothing.
+    * A case without expected documents, or a row whose chunks name no document, is not applicable.
+
+    **Source.** Databricks, Mosaic AI Agent Evaluation LLM judges reference, "document_recall".
+    """
+
+    spec = Spec(
+        id="databricks.document_recall",
+        name="Document recall",
+        origin="databricks",
+        inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
+        metrics=(
+            Metric.higher("document_recall", "Share of the expected documents that were retrieved.", threshold=None),
+        ),
+        llm=False,
+        keywords=("rule-based", "deterministic", "retrieval"),
+        source=SOURCE,
+    )
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Score one row."""
+        expected = dict.fromkeys(row.expected_documents)
+        retrieved = {chunk.doc_uri for chunk in row.retrieved_context if chunk.doc_uri is not None}
+        if not expected or not retrieved:
+            return RowScore.not_applicable(self.row_metrics, "There is no expected or no retrieved document.")
+        missing: list[Json] = [document for document in expected if document not in retrieved]
+        message = f"{len(expected) - len(missing)} of {len(expected)} expected documents were retrieved."
+        return RowScore(
+            {"document_recall": 1 - len(missing) / len(expected)}, Evidence(message, data={"missing": missing})
+        )

@@ -1,1 +1,0 @@
-"""Text-matching conditions: their grammar, the check with its evidence, and users' regular expressions."""
