@@ -2,10 +2,10 @@
 
     python -m benchmarks.coverage [--draws 4000] [--only means|copies|passes|compare|cases]
 
-Prints the tables of docs/statistics.md. Of each setting, datasets with a known truth are drawn; a cell says how often
-the interval contains it and, in brackets, how often it lies wholly above and wholly below: first Student's, mean plus
-or minus t · s / √n (with clusters that of Cameron and Miller), then the one that aggregates have. "width" is the mean
-width of the latter over that of the former, where the former contains the truth often enough.
+Prints the tables of docs/mechanisms/statistics.md. Of each setting, datasets with a known truth are drawn; a cell says
+how often the interval contains it and, in brackets, how often it lies wholly above and wholly below: first Student's,
+mean plus or minus t · s / √n (with clusters that of Cameron and Miller), then the one that aggregates have. "width" is
+the mean width of the latter over that of the former, where the former contains the truth often enough.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def _link_to(page: str) -> str:
 def main() -> None:
     """Write the pages and the tables in other pages, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
-    _write_table("architecture.md", "rooms", room_tables())
+    _write_table("mechanisms/architecture.md", "rooms", room_tables())
     _write_table("datasets.md", "formats", format_table())
     _write_table("datasets.md", "columns", column_table())
     _write_table("which-evaluator.md", "purposes", purpose_table())

@@ -112,7 +112,7 @@ class ErrorCode(Enum):
     CONFIG_OUTSIDE = (
         "LL-CONFIG-10",
         "A request from outside names something that only the deployment's own files may name.",
-        "Add it to `[service]` of `leadline.toml` where the worker runs, if it is wanted; see docs/service.md.",
+        "Add it to `[service]` of `leadline.toml` where the worker runs, if it is wanted: docs/operations/service.md.",
     )
     CONFIG_PROJECT = (
         "LL-CONFIG-11",

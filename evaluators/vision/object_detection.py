@@ -161,7 +161,7 @@ class ObjectDetection(Evaluator):
     A prediction without a score counts as certain (1). Annotations that are no instances are left out. A row's
     values are those of its image alone; an image without ground truth has none, but its false positives count.
     ``method`` chooses between Valor's rules and COCO's, which differ in crowded images, for equal scores, for
-    predictions of score 0 and for crowds; see docs/valor.md.
+    predictions of score 0 and for crowds; see docs/origins/valor.md.
 
     Source: Valor, "Metrics" (Object Detection and Instance Segmentation); Lin et al. 2014, "Microsoft COCO".
     """

@@ -2,5 +2,5 @@
 
 :mod:`.testbed` chooses the documents of each case as the benchmark does, :mod:`.build` writes the suite,
 :mod:`.predictions` reads the benchmark's own result files, and :mod:`.paper_tables` shows a run as the paper does.
-``docs/rgb.md`` is the page for users.
+``docs/origins/rgb.md`` is the page for users.
 """

@@ -152,7 +152,7 @@ class Aggregate:
     ci_low: Annotated[
         float | None,
         "95 % interval, and how it was found (`exact`, `bounded`, `t`, `trusting`, `bootstrap`, `ranks`, `posterior`, "
-        "`always valid`: [statistics](statistics.md))",
+        "`always valid`: [statistics](mechanisms/statistics.md))",
     ]
     ci_high: float | None
     ci_method: str | None
@@ -402,7 +402,7 @@ class FlipRate:
     net_method: Annotated[
         str | None,
         "`deterministic`, `trials`, `two-phase`, `sub-sample`: "
-        "[statistics](statistics.md#flips-net-of-the-judges-own-noise)",
+        "[statistics](mechanisms/statistics.md#flips-net-of-the-judges-own-noise)",
     ]
     n_same_answer: Annotated[Count, "pairs whose rows have the same answer, and flips among them"]
     n_flips_same_answer: Count
@@ -434,7 +434,7 @@ class FlipCause:
     judge: Annotated[float, "the net rate at which the changed question does, of the same answer"]
     judge_low: float
     judge_high: float
-    method: Annotated[str, "`two-phase`: [statistics](statistics.md#whose-flips-they-are)"]
+    method: Annotated[str, "`two-phase`: [statistics](mechanisms/statistics.md#whose-flips-they-are)"]
 
 
 @table("slice_rows")
@@ -501,7 +501,7 @@ class Problem:
     model_id: ModelId | None
     description: Annotated[str, "what is the matter, and what to do"]
     actions: str
-    attrs: Annotated[JsonObject, "JSON: [attributes](problems-and-insights.md)"]
+    attrs: Annotated[JsonObject, "JSON: [attributes](mechanisms/problems-and-insights.md)"]
     row_ids: Annotated[tuple[RowId, ...], "the rows concerned, at most 1,000"]
 
 
@@ -517,7 +517,7 @@ class Insight:
     model_id: ModelId | None
     description: Annotated[str, "what was found, and what to do"]
     actions: str
-    attrs: Annotated[JsonObject, "JSON: [attributes](problems-and-insights.md)"]
+    attrs: Annotated[JsonObject, "JSON: [attributes](mechanisms/problems-and-insights.md)"]
     row_ids: Annotated[tuple[RowId, ...], "the rows concerned, at most 1,000"]
 
 

@@ -1,7 +1,7 @@
 """Intervals of means and shares, comparisons and verdicts: the formulas behind every number of an aggregate.
 
 All intervals are two-sided with confidence 0.95. Means have those of :mod:`leadline.tasks.statistics.bounded_mean`,
-shares of independent rows the exact one. ``docs/statistics.md`` explains the choices to a reader of reports.
+shares of independent rows the exact one. ``docs/mechanisms/statistics.md`` explains the choices to a reader of reports.
 
 References:
     * Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",

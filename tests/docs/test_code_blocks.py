@@ -61,7 +61,7 @@ OF_MODELS = (
 )
 """What the evaluations of most pages import, and take longest to."""
 
-NEEDS_AN_ENGINE = {"docs/containers.md"}
+NEEDS_AN_ENGINE = {"docs/operations/containers.md"}
 """Pages whose commands are for a container engine or a cluster, of which a test machine has neither."""
 
 NEEDS_OTHER_TOOLS = {"docs/bridges.md"}

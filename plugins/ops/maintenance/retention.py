@@ -100,7 +100,7 @@ def _table() -> _Table:
     except ValidationError as error:
         raise UsageError(
             f"{FILE}, [retention]: {'; '.join(refusals_of(error))}.",
-            hint="See docs/operations.md for its settings.",
+            hint="See docs/operations/README.md for its settings.",
             code=ErrorCode.CONFIG_OPTION,
         ) from error
 

@@ -40,7 +40,7 @@ class Finding:
     """One problem or insight before it is numbered.
 
     Attributes:
-        type: Its kind, as ``docs/problems-and-insights.md`` lists them.
+        type: Its kind, as ``docs/mechanisms/problems-and-insights.md`` lists them.
         description: What was found, in a sentence or two.
         actions: What to do about it.
         severity: How bad it is; ``None`` for an insight.

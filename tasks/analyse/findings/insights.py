@@ -1,6 +1,6 @@
 """Insights: which model to choose, what it costs, and what the cases and checks reveal; at most a dozen.
 
-``docs/problems-and-insights.md`` lists all kinds with their triggers and attributes.
+``docs/mechanisms/problems-and-insights.md`` lists all kinds with their triggers and attributes.
 """
 
 from __future__ import annotations

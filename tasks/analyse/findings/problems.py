@@ -1,6 +1,6 @@
 """Problems: what is wrong with the models, with the data, and with the instrument itself.
 
-``docs/problems-and-insights.md`` lists all kinds with their triggers, severities and attributes.
+``docs/mechanisms/problems-and-insights.md`` lists all kinds with their triggers, severities and attributes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Each probe is asked once. Where the replies, or those of the last checks together, are unlikely of an unchanged judge,
 every probe is asked again as often as at enrolment, and those replies alone decide: see
-:mod:`leadline.tasks.statistics.judge_stability` for the tests, and ``docs/statistics.md`` for how often they err.
+:mod:`leadline.tasks.statistics.judge_stability` for the tests, and ``docs/mechanisms/statistics.md`` for how often they
+err.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ TOOLS = EvalContext()
 RECORDED = json.loads((Path(__file__).parent / "valor_core_classification.json").read_text(encoding="utf-8"))["cases"]
 DETAILED = "DetailedPrecisionRecallCurve"
 EXCEPTIONS = {("10 test_compute_confusion_matrix_at_label_key_using_label_map", "ROCAUC", "class")}
-"""What docs/valor.md lists: labels that a map makes one are one prediction here and several in Valor."""
+"""What docs/origins/valor.md lists: labels that a map makes one are one prediction here and several in Valor."""
 
 
 def item(case, expected, predicted):

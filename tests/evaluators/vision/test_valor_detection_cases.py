@@ -1,7 +1,7 @@
 """Detection on the inputs of Valor's own test suites, whose full output was recorded.
 
 Where Valor's two implementations contradict each other or themselves, the exceptions are listed here with the reason;
-``docs/valor.md`` has the same list.
+``docs/origins/valor.md`` has the same list.
 """
 
 import json

@@ -18,7 +18,7 @@ from leadline.tasks.statistics.bounded_mean import Mean, mean_of_clusters
 from leadline.tasks.statistics.intervals import effective_number
 from leadline.tasks.statistics.statistics import clopper_pearson
 
-PAGE = Path(__file__).parents[3] / "docs" / "statistics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "mechanisms" / "statistics.md"
 DRAWS = 1000
 
 

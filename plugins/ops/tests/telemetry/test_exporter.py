@@ -208,7 +208,7 @@ def test_each_query_of_the_dashboard_is_of_a_metric_with_these_labels_and_each_m
 
 
 def test_the_page_names_no_metric_that_is_not_exported() -> None:
-    page = (ROOT / "docs" / "observing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operations" / "observing.md").read_text(encoding="utf-8")
     named = re.findall(r"`(leadline_[a-z_]+)(…?)`", page)
     names = [metric.name for metric in (*EXPORTED, *OF_THE_WEBHOOK)]
     assert named
