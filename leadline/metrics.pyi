@@ -600,7 +600,7 @@ def format(
         headings: Headings with #.
         code_blocks: Fenced blocks of code.
         tables: Tables.
-        links: Links of Markdown, [text](address).
+        links: Links of Markdown: `[text](address)`.
         markdown: none: no Markdown at all; some: not only plain paragraphs.
         closed_fences: No block of code may be left open.
         code_languages: Languages that blocks of code may name.

@@ -46,7 +46,7 @@ class _Conditions(Params):
     headings: Annotated[Limits | None, Field(description="Headings with #.")] = None
     code_blocks: Annotated[Limits | None, Field(description="Fenced blocks of code.")] = None
     tables: Annotated[Limits | None, Field(description="Tables.")] = None
-    links: Annotated[Limits | None, Field(description="Links of Markdown, [text](address).")] = None
+    links: Annotated[Limits | None, Field(description="Links of Markdown: `[text](address)`.")] = None
     markdown: Annotated[
         Literal["any", "none", "some"], Field(description="none: no Markdown at all; some: not only plain paragraphs.")
     ] = "any"
