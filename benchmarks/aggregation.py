@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.analyse.perturbation_flips import find_flips
+from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db import DATASET_TABLES, attach_dataset, literal, run_definitions, sql
 

@@ -262,7 +262,7 @@ def score_directly(dataset: Path, evaluators: Sequence[str], dispatch: str, chun
     from leadline.flows.evaluate.config import EvaluateConfig
     from leadline.flows.evaluate.job import Evaluate
     from leadline.flows.evaluate.steps import EvaluationSteps
-    from leadline.tasks.plan.chunks import Chunk
+    from leadline.tasks.plan.jobs import Chunk
 
     measured: list[tuple[float, int]] = []
 

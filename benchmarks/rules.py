@@ -27,10 +27,9 @@ from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.chunks import cut
-from leadline.tasks.plan.jobs import make_jobs, write_jobs
+from leadline.tasks.plan.jobs import cut, make_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.score.executor import LocalLanes, default_processes
 from leadline.tasks.store.store import Store
 

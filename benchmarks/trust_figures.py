@@ -19,7 +19,7 @@ from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.selection import with_default_embedder
 from leadline.tasks.publish.trust_cards import TrustCard
 from leadline.tasks.statistics.agreement import agreement, bootstrap, spearman
-from leadline.tasks.statistics.intervals import wilson
+from leadline.tasks.statistics.statistics import wilson
 
 EXAMPLES: Final = 3
 _SHOWN: Final = 90

@@ -26,8 +26,7 @@ from leadline.tasks.statistics.judge_stability import (
 )
 from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.statistics import clopper_pearson
-from leadline.tasks.stopping.gate_questions import GateQuestion
-from leadline.tasks.stopping.looks import Seen, judge_evidence
+from leadline.tasks.stopping.looks import GateQuestion, Seen, judge_evidence
 from leadline.tasks.stopping.waves import number_of_waves
 
 ROWS: Final = 2_000

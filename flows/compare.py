@@ -16,7 +16,7 @@ from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import Gate, PolicyName, StorePlace
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

@@ -36,9 +36,9 @@ from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.flip_causes import attribute_flips as find_flip_causes
+from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
-from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db import compact, open_run, release
@@ -50,27 +50,27 @@ from leadline.tasks.judges.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.plan.chunks import LANES, Chunk, cut
-from leadline.tasks.plan.further_trials import two_phase_jobs
 from leadline.tasks.plan.jobs import (
     ALL_ROWS,
+    LANES,
+    Chunk,
     EvaluatorJob,
+    cut,
     keep_identity,
     make_jobs,
     read_jobs,
     settings_record,
     write_jobs,
 )
-from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids
+from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids, two_phase_jobs
 from leadline.tasks.plan.selection import Choice, applicable_to, embedder_in_words, named_models
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
-from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.policy_file import DEFAULT, load_policy
+from leadline.tasks.policy.policy import DEFAULT, Policy, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.signs_of_life import give_sign, record_lost
 from leadline.tasks.runs.tally import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
-from leadline.tasks.stopping.stopped_run import give_valid_intervals
+from leadline.tasks.stopping.looks import give_valid_intervals
 from leadline.tasks.stopping.waves import WaveOutcome, order_in_waves, wave_part
 from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors

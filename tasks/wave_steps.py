@@ -20,8 +20,15 @@ from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.plan.cost import Estimate, estimate
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.stopping.gate_questions import certain_failures, gate_questions, open_ends
-from leadline.tasks.stopping.looks import LEVEL, Look, QuestionEvidence, look_at
+from leadline.tasks.stopping.looks import (
+    LEVEL,
+    Look,
+    QuestionEvidence,
+    certain_failures,
+    gate_questions,
+    look_at,
+    open_ends,
+)
 from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import JOBS, Run, Store
 

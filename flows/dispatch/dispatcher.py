@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, loaded
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 
 GROUP: Final = "leadline.dispatchers"

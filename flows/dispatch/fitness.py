@@ -11,8 +11,7 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, StoreError, Usa
 from leadline.evaluators.models.runtime import require_device
 from leadline.evaluators.settings import Settings
 from leadline.tasks.ground.files import digest
-from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
+from leadline.tasks.plan.jobs import Chunk, EvaluatorJob, read_jobs
 from leadline.tasks.store.store import JOBS, Run, Store
 
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 from leadline.evaluators.core import Lane
 from leadline.flows.dispatch.dispatcher import Elsewhere, NoWorkers, dispatcher
 from leadline.flows.shared.settings import Dispatch, is_dask
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes, score_on_all_cores
 

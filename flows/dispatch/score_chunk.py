@@ -25,7 +25,7 @@ from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
 from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.tasks.ground.files import write_json
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.executor import score_on_all_cores

@@ -43,7 +43,7 @@ from leadline.flows.dispatch.score_chunk import (
     task_run_name,
 )
 from leadline.flows.prefect.server_outage import not_waiting
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 log = logging.getLogger("leadline.dispatch")

@@ -19,7 +19,7 @@ from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.evaluate.steps import EvaluationSteps, Finished
 from leadline.flows.prefect.prefect_steps import TaskSteps, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
-from leadline.tasks.plan.chunks import Chunk, lane_file
+from leadline.tasks.plan.jobs import Chunk, lane_file
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store

@@ -16,7 +16,7 @@ from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.files import reading
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
-from leadline.tasks.analyse.slice_columns import require_columns
+from leadline.tasks.analyse.slices import require_columns
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
@@ -37,11 +37,10 @@ from leadline.tasks.plan.selection import (
     with_default_embedder,
 )
 from leadline.tasks.plan.third_rows import check_attributable, expect_third_rows
-from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import Policy, load_policy
 from leadline.tasks.runs.baseline import NONE, check_against
 from leadline.tasks.score.canaries import load_canaries
-from leadline.tasks.stopping.refusals import check_stoppable
+from leadline.tasks.stopping.waves import check_stoppable
 from leadline.tasks.store.store import Store
 
 

@@ -31,14 +31,12 @@ from leadline.tasks.db import kept_open
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import Timeline, current
-from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.plan.jobs import ALL_ROWS
+from leadline.tasks.plan.jobs import ALL_ROWS, Chunk
 from leadline.tasks.runs.run_facts import RunFacts
 from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
-from leadline.tasks.stopping.stopped_run import in_words
-from leadline.tasks.stopping.waves import WaveOutcome
+from leadline.tasks.stopping.waves import WaveOutcome, stop_in_words
 from leadline.tasks.store.store import Run, Store
 
 LONG_S: Final = 6 * 3600.0
@@ -343,7 +341,7 @@ def _find(store: Store, run: Run, config: EvaluateConfig, steps: EvaluationSteps
     step("insights", pipeline.derive_insights, store, run)
     decision = step("gate", pipeline.decide_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
     if stopped := WaveOutcome.of(run.read()):
-        run.update({"stopped_why": in_words(stopped, decision.gate)}, tell=False)
+        run.update({"stopped_why": stop_in_words(stopped, decision.gate)}, tell=False)
     pipeline.count_scores(store, run)
     pipeline.count_judge_calls(store, run)
     run.update({"problems": problems}, tell=False)

@@ -18,7 +18,7 @@ from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Dispatch
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store

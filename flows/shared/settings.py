@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from leadline.flows.shared.form import FormModel, OneOf, Option
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
-from leadline.tasks.plan.further_trials import AUTO
 from leadline.tasks.plan.jobs import ALL_ROWS
+from leadline.tasks.plan.planner import AUTO
 from leadline.tasks.policy.policy import Question
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")

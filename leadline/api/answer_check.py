@@ -23,8 +23,7 @@ from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judge_access import limits_of
-from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import Policy, load_policy
 from leadline.tasks.score.chunk import kept_context
 from leadline.tasks.score.rows import missing_inputs, reduced
 from leadline.tasks.score.scoring import Ask, score_together

@@ -20,8 +20,7 @@ from leadline.evaluators.ground.code_digest import code_digest
 from leadline.tasks.db import attach_dataset, connect, sql
 from leadline.tasks.ground.files import digest
 from leadline.tasks.policy import policy_text
-from leadline.tasks.policy.policy import Policy, Role
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import Policy, Role, load_policy
 
 LONGEST_NAME: Final = 80
 

@@ -22,7 +22,7 @@ from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost
 from leadline.flows.shared.settings import Dispatch
 from leadline.plugins.dask.dask_cluster import PLACES, LocalCluster, connect, scheduler_address, workers_by_lane
 from leadline.plugins.dask.dask_task import score as score_there
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def score(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     from leadline.evaluators.judge_client.event_loop import Cancelled
     from leadline.flows.dispatch.fitness import Unfit, find_run
-    from leadline.tasks.plan.chunks import Chunk
+    from leadline.tasks.plan.jobs import Chunk
     from leadline.tasks.runs.lookup import status
     from leadline.tasks.score.chunk import JudgeDown, score_chunk
 

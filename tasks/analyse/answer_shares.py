@@ -22,8 +22,7 @@ from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy
 from leadline.tasks.statistics.correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
-from leadline.tasks.statistics.intervals import effective_number
-from leadline.tasks.statistics.statistics import clopper_pearson
+from leadline.tasks.statistics.statistics import clopper_pearson, effective_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt

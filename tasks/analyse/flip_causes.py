@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.analyse.net_flips import ALL_KINDS, RepeatedPairs, pair_weights, repeated_pairs
-from leadline.tasks.analyse.perturbation_flips import lay_out_pairs
+from leadline.tasks.analyse.flips import ALL_KINDS, RepeatedPairs, lay_out_pairs, pair_weights, repeated_pairs
 from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import segments

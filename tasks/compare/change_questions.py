@@ -18,8 +18,7 @@ from leadline.tasks.compare.sides import match_models
 from leadline.tasks.db import lines_shown, sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
 from leadline.tasks.statistics.early_stopping import always_valid_interval
-from leadline.tasks.stopping.gate_questions import GateQuestion
-from leadline.tasks.stopping.looks import Look, Seen, judge_evidence
+from leadline.tasks.stopping.looks import GateQuestion, Look, Seen, judge_evidence
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from leadline.tasks.judges.labels.label_report import report_labels
 from leadline.tasks.judges.labels.label_sets import RowChance, row_chances
 from leadline.tasks.load.label import Label, consensus
 from leadline.tasks.statistics.correction import Corrected, actively_sampled
-from leadline.tasks.statistics.intervals import difference
+from leadline.tasks.statistics.statistics import difference
 
 if TYPE_CHECKING:
     import numpy.typing as npt

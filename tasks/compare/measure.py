@@ -35,9 +35,9 @@ from leadline.tasks.compare.verdicts import VerdictQuestion
 from leadline.tasks.db import sql
 from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
-from leadline.tasks.statistics.intervals import effective_number
 from leadline.tasks.statistics.judge_stability import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 from leadline.tasks.statistics.paired import PairedSeries, measure, sign_test
+from leadline.tasks.statistics.statistics import effective_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, UsageError, listing, one_line
-from leadline.tasks.analyse.slice_columns import LEAST_CASES, in_words
-from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, benjamini_hochberg
+from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, LEAST_CASES, benjamini_hochberg, slice_in_words
 from leadline.tasks.compare.headline import label
 from leadline.tasks.compare.results import Change, MetricComparison, SliceComparison
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
@@ -101,7 +100,7 @@ def compare_slices(
         yield SliceComparison(
             column=part.column,
             value=part.value,
-            words=in_words(part.column, part.value),
+            words=slice_in_words(part.column, part.value),
             metric=found.metric.key,
             label=label(found),
             share=found.metric.share,
@@ -155,5 +154,5 @@ def slice_notes(
         values = records(connection, sql("compare/slice_values"), {"columns": list(columns)})
         few = [pair for line in values if (pair := (line["slice_column"], line["slice_value"])) not in compared]
         if few:
-            words = listing((in_words(*pair) for pair in few), most=4)
+            words = listing((slice_in_words(*pair) for pair in few), most=4)
             yield f"Not compared by slice, with fewer than {LEAST_CASES} cases on both sides: {words}."

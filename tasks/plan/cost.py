@@ -16,8 +16,7 @@ from leadline.evaluators.judge_client.budget import Limits, cost, price
 from leadline.evaluators.judge_client.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.settings import JudgeConfig, Settings, members_of
 from leadline.tasks.db import sql
-from leadline.tasks.plan.chunks import local_chunk_size
-from leadline.tasks.plan.jobs import EvaluatorJob
+from leadline.tasks.plan.jobs import EvaluatorJob, local_chunk_size
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -20,10 +20,8 @@ from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.db import DATASET_TABLES, STORED, literal, sql
 from leadline.tasks.ground.files import digest, publish_folder, write_json
-from leadline.tasks.plan.chunks import Chunk, cut
-from leadline.tasks.plan.further_trials import two_phase_jobs
-from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.plan.planner import compute_missing, segments
+from leadline.tasks.plan.jobs import Chunk, EvaluatorJob, cut
+from leadline.tasks.plan.planner import compute_missing, segments, two_phase_jobs
 from leadline.tasks.store.digests import file_digest
 from leadline.tasks.store.store import MANIFEST, Run, Store
 

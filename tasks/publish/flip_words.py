@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leadline.evaluators.ground import count, percent, signed_percent
-from leadline.tasks.analyse.findings.flip_noise import CHANGED, HOW_TO_MEASURE, UNMEASURED
+from leadline.tasks.analyse.findings.flip_problems import CHANGED, HOW_TO_MEASURE, UNMEASURED
 from leadline.tasks.db import FlipCause
 from leadline.tasks.publish.views import FlipRateLine
 

@@ -14,8 +14,8 @@ from leadline.evaluators.ground import count, nouns
 from leadline.tasks.db import Aggregate
 from leadline.tasks.ground.numbers import money
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView
-from leadline.tasks.statistics.intervals import Z
 from leadline.tasks.statistics.judge_stability import Components
+from leadline.tasks.statistics.statistics import Z
 
 MORE: Final = 2
 """Further trials of a row that are spoken of."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.tasks.analyse.changes import Changes
-from leadline.tasks.analyse.findings.flip_noise import noise_in_a_word
+from leadline.tasks.analyse.findings.flip_problems import noise_in_a_word
 from leadline.tasks.db import Aggregate, FlipCause, FlipRate, Insight, Problem, TrialSpread
 from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
 from leadline.tasks.runs.run_facts import RunFacts

@@ -26,7 +26,7 @@ from typing import Final, Protocol, TypeVar
 from leadline.evaluators.core import Lane
 from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.tasks.ground.processes import end_with_parent
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import MOST_SPANS, ChunkResult, score_chunk
 
 POOL_WORTH: Final = 4_000

@@ -2,7 +2,7 @@
 
 The chunks of runs, canaries, probes, labelled rows and single answers all come here. They differ in where their rows
 are from, in the context that they are scored in (its judges, its budget, its cache salt), and in what becomes of the
-scores: only those of a dataset's rows are kept, by :mod:`leadline.tasks.score.planned_rows`.
+scores: only those of a dataset's rows are kept, by :mod:`leadline.tasks.score.chunk`.
 """
 
 from __future__ import annotations

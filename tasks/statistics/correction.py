@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.statistics.intervals import Z, wilson
+from leadline.tasks.statistics.statistics import Z, wilson
 
 if TYPE_CHECKING:
     import numpy.typing as npt

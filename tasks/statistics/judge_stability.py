@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.statistics.intervals import difference, wilson
+from leadline.tasks.statistics.statistics import difference, wilson
 
 if TYPE_CHECKING:
     import numpy.typing as npt

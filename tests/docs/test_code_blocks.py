@@ -44,7 +44,7 @@ from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.judges.labels.labelling_tasks import guides
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.store.store import Store
 from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages, walkthroughs
 from tests.support.processes.fork_server import import_also

@@ -26,7 +26,7 @@ from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.selection import choose
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 from tests.golden.comparing import same

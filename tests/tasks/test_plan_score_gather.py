@@ -17,10 +17,9 @@ from leadline.evaluators.ground import ModelUnavailable
 from leadline.evaluators.settings import Settings
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.db import open_run
-from leadline.tasks.plan.chunks import Chunk, cut
-from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_jobs
+from leadline.tasks.plan.jobs import Chunk, EvaluatorJob, cut, make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.score.chunk import ChunkResult, score_chunk
 from leadline.tasks.score.scoring import score_rows
 from leadline.tasks.store.parquet_files import atomic_parquet

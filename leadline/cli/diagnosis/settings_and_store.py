@@ -73,7 +73,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.tasks.judges.labels.labelling_tasks import guides
     from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
     from leadline.tasks.plan.selection import standing_params
-    from leadline.tasks.policy.policy_file import load_policy
+    from leadline.tasks.policy.policy import load_policy
 
     def evaluators() -> None:
         for file in find_evaluator_files(None):

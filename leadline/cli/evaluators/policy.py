@@ -16,7 +16,7 @@ def policy(context: click.Context, as_json: bool) -> None:
     """List what a gate can block on, and show or check a policy."""
     if context.invoked_subcommand:
         return
-    from leadline.tasks.policy.policy_file import load_policy, shipped
+    from leadline.tasks.policy.policy import load_policy, shipped
 
     found = [load_policy(name) for name in shipped()]
     if as_json:
@@ -36,7 +36,7 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
     It is one of Leadline's, a file, or without a name the one that a run here takes.
     """
     from leadline.tasks.policy import policy_text
-    from leadline.tasks.policy.policy_file import load_policy
+    from leadline.tasks.policy.policy import load_policy
 
     chosen = load_policy(name)
     if as_json:
@@ -54,7 +54,7 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
 def check(files: tuple[str, ...]) -> None:
     """Check policy files, and print what differs from the default policy."""
     from leadline.tasks.policy import policy_text
-    from leadline.tasks.policy.policy_file import DEFAULT, load_policy
+    from leadline.tasks.policy.policy import DEFAULT, load_policy
 
     for file in files:
         chosen = load_policy(file)

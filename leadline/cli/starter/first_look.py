@@ -21,8 +21,7 @@ from leadline.tasks.load.column_map import ColumnMap, project_map
 from leadline.tasks.load.field_names import field_of, normalized
 from leadline.tasks.plan.dataset_profile import DatasetProfile, profile, why_not
 from leadline.tasks.plan.selection import NO_JUDGE
-from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Question, Role, Rule
-from leadline.tasks.policy.policy_file import DEFAULT, load_policy
+from leadline.tasks.policy.policy import DECIDED_BY_ROWS, DEFAULT, Question, Role, Rule, load_policy
 
 if TYPE_CHECKING:
     from jinja2 import Template

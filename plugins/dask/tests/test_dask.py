@@ -24,7 +24,7 @@ from leadline.flows.shared.settings import Judges
 from leadline.plugins.dask import dask_chunks, dask_cluster
 from leadline.plugins.dask.dask_chunks import DaskChunks, DaskTimeouts
 from leadline.tasks.db import open_run
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_flip_causes import MisreadingJudge
 from tests.flows.evaluate.test_flip_causes import write as write_pairs

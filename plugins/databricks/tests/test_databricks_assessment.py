@@ -120,7 +120,7 @@ def exported_run(store: Store, dataset: str) -> Any:
     from leadline.tasks.db import open_run
     from leadline.tasks.plan.jobs import make_jobs
     from leadline.tasks.plan.planner import plan
-    from leadline.tasks.policy.policy_file import load_policy
+    from leadline.tasks.policy.policy import load_policy
 
     run = store.new_run()
     run.update({"dataset": dataset})

@@ -14,7 +14,7 @@ from leadline.evaluators.core import get
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.publish.exports.export_run import export_run
 from leadline.tasks.score.chunk import ChunkResult

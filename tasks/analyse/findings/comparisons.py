@@ -12,8 +12,7 @@ import numpy as np
 from leadline.evaluators.ground import count, listing, number, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.dataset_metrics import model_strengths
-from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
-from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding, RunView
 from leadline.tasks.analyse.pair_records import JudgedPair, read_pairs
 from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, Mean, mean_of_clusters

@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from leadline.evaluators.data import RowField, Severity
 from leadline.evaluators.ground import count, listing, nouns, number, quoted
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, RunView
 from leadline.tasks.analyse.findings.instrument_problems import by_coverage
-from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db import digests_of, records, sql
 
 

@@ -18,8 +18,7 @@ from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, percent, quoted
 from leadline.evaluators.models.vectors import text_digest
 from leadline.evaluators.models.weights import identity_digest
-from leadline.tasks.analyse.findings.finding import Finding
-from leadline.tasks.analyse.findings.model_problems import misses
+from leadline.tasks.analyse.findings.finding import Finding, misses
 from leadline.tasks.analyse.findings.root_causes import (
     WORDS,
     Cause,
@@ -36,7 +35,7 @@ from leadline.tasks.statistics.statistics import fisher_exact
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.tasks.analyse.findings.run_view import RunView
+    from leadline.tasks.analyse.findings.finding import RunView
 
 MOST_CLUSTERED: Final = 2000
 """Failing rows of a run that are clustered at most, shared out among its models."""

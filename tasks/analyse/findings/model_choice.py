@@ -19,7 +19,7 @@ from leadline.tasks.db import records, sql
 from leadline.tasks.statistics.statistics import Differences, Interval, Sample, differ, mean_interval
 
 if TYPE_CHECKING:
-    from leadline.tasks.analyse.findings.run_view import RunView
+    from leadline.tasks.analyse.findings.finding import RunView
 
 RECOMMENDATION: Final = "recommendation"
 """Type of the insight that says which model to choose; it stands first."""

@@ -15,16 +15,12 @@ from leadline.tasks.analyse.findings import (
     answer_problems,
     data_problems,
     failure_clusters,
-    flip_noise,
     flip_problems,
     instrument_problems,
-    judge_problems,
-    model_problems,
-    rule_problems,
+    metric_problems,
     slice_problems,
 )
-from leadline.tasks.analyse.findings.finding import Finding, lines, merge
-from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.analyse.findings.finding import Finding, RunView, lines, merge
 from leadline.tasks.db import replace_lines, show_targets
 from leadline.tasks.policy.policy import Policy, ProblemStyle
 
@@ -37,13 +33,13 @@ _Check: TypeAlias = Callable[[RunView], Iterator[Finding]]
 
 _OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
     instrument_problems.crash_problems,
-    judge_problems.judge_change_problems,
+    instrument_problems.judge_change_problems,
     instrument_problems.unscored_problems,
     instrument_problems.few_cases_problems,
     instrument_problems.unreachable_problems,
-    flip_noise.cached_problems,
+    flip_problems.cached_problems,
     instrument_problems.flag_problems,
-    judge_problems.position_problems,
+    instrument_problems.position_problems,
     data_problems.missing_input_problems,
     data_problems.inapplicable_problems,
     data_problems.host_problems,
@@ -51,24 +47,24 @@ _OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
 )
 CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
     "seed": (
-        model_problems.threshold_problems,
-        rule_problems.corrected_value_problems,
-        model_problems.flip_problems,
-        model_problems.retrieval_problems,
+        metric_problems.threshold_problems,
+        metric_problems.corrected_value_problems,
+        metric_problems.flip_problems,
+        metric_problems.retrieval_problems,
         *_OF_THE_INSTRUMENT,
     ),
     "grouped": (
         answer_problems.empty_answer_problems,
         answer_problems.bad_answer_problems,
-        rule_problems.failing_rows_problems,
-        rule_problems.missed_threshold_problems,
-        rule_problems.corrected_value_problems,
+        metric_problems.failing_rows_problems,
+        metric_problems.missed_threshold_problems,
+        metric_problems.corrected_value_problems,
         answer_problems.regression_problems,
         flip_problems.perturbation_problems,
         slice_problems.slice_problems,
         slice_problems.demanded_slice_problems,
         failure_clusters.cluster_problems,
-        model_problems.retrieval_problems,
+        metric_problems.retrieval_problems,
         *_OF_THE_INSTRUMENT,
     ),
 }
@@ -84,7 +80,7 @@ def find_problems(
 ) -> dict[str, int]:
     """Fill the table ``problems`` and return their number by severity, worst first, zeros included.
 
-    Reads what :func:`.aggregate.aggregate` and :func:`.perturbation_flips.find_flips` left. Problems stand worst first,
+    Reads what :func:`.aggregate.aggregate` and :func:`.flips.find_flips` left. Problems stand worst first,
     those of models before those of the instrument, then by harm, type and evaluator.
 
     Args:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from leadline.tasks.db import records, sql
 
 if TYPE_CHECKING:
-    from leadline.tasks.analyse.findings.run_view import RunView
+    from leadline.tasks.analyse.findings.finding import RunView
 
 MOST_EXPLAINED: Final = 1000
 """Rows of a model whose root cause is looked for."""

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, number, one_line, percent
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
-from leadline.tasks.analyse.findings.model_problems import avid_code
-from leadline.tasks.analyse.slice_columns import PERTURBATION, RETRIEVAL, in_words
-from leadline.tasks.analyse.slices import FALSE_DISCOVERIES
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, passes
+from leadline.tasks.analyse.findings.metric_problems import avid_code
+from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, PERTURBATION, RETRIEVAL, slice_in_words
 from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.statistics import ENOUGH_SEEN
 
 if TYPE_CHECKING:
-    from leadline.tasks.analyse.findings.run_view import RunView
+    from leadline.tasks.analyse.findings.finding import RunView
 
 LEAST_DIFFERENCE: Final = 0.01
 """Smallest difference worth a sentence, as a share of the metric's range; many rows make smaller ones sure, too."""
@@ -116,18 +115,17 @@ def slice_problems(view: RunView) -> Iterator[Finding]:
 def _problem(view: RunView, group: Group, *, more: int) -> Finding:
     line = group.first
     metric = view.metrics[line["metric_id"]]
+    where = slice_in_words(line["slice_column"], line["slice_value"])
     rows, models = worst_rows(view, line), sorted({each["model_id"] for each in group.lines} - {None})
     model_id = line["model_id"] if line["model_id"] is not None else (models[0] if len(models) == 1 else None)
-    parts = [
-        f"{_who(view, line)} worse on {in_words(line['slice_column'], line['slice_value'])}: {against(view, line)}."
-    ]
+    parts = [f"{_who(view, line)} worse on {where}: {against(view, line)}."]
     parts += others_in_words(view, group)
     if more:
         parts.append(f"{count(more, 'further slice')}: see the table of slices.")
     return Finding(
         type=view.problem_type(metric["evaluator_id"]),
         kind="slice",
-        severity=Severity.LOW if _passes(metric, line["value"]) else Severity.MEDIUM,
+        severity=Severity.LOW if passes(metric, line["value"]) else Severity.MEDIUM,
         harm=_harm(view, line),
         evaluator_id=metric["evaluator_id"],
         metric_id=line["metric_id"],
@@ -179,7 +177,7 @@ def others_in_words(view: RunView, group: Group) -> Iterator[str]:
         models = listing((view.model_name(model) for model in alone), most=4)
         yield f"Alone, too: {models}." if line["model_id"] is None else f"Also {models}."
     same = dict.fromkeys(
-        in_words(each["slice_column"], each["slice_value"])
+        slice_in_words(each["slice_column"], each["slice_value"])
         for each in group.others
         if (each["slice_column"], each["slice_value"]) != (line["slice_column"], line["slice_value"])
     )
@@ -222,12 +220,6 @@ def _harm(view: RunView, line: Line) -> float:
         passing = sum(aggregate["n_pass"] or 0 for aggregate in every) - line["n_pass"]
         lost = max(0.0, (passing / outside if outside else 1.0) - line["n_pass"] / line["n_scored"])
     return float(weight * lost * line["n_scored"] / scored) if scored else 0.0
-
-
-def _passes(metric: Line, value: float) -> bool:
-    if metric["threshold"] is None:
-        return False
-    return bool(value >= metric["threshold"] if metric["higher_is_better"] else value <= metric["threshold"])
 
 
 def worst_rows(view: RunView, line: Line, *, best: bool = False) -> list[int]:
@@ -278,11 +270,11 @@ def _severity(view: RunView, line: Line) -> Severity | None:
             return None
         sure = True
     else:
-        if _passes(metric, line["value"]):
+        if passes(metric, line["value"]):
             return None
         near, end = ("ci_high", "high") if metric["higher_is_better"] else ("ci_low", "low")
         told = math.isfinite(metric[end]) or line["n_cases"] * scored >= ENOUGH_SEEN * line["n_rows"]
-        sure = told and line[near] is not None and not _passes(metric, line[near])
+        sure = told and line[near] is not None and not passes(metric, line[near])
     return Severity.HIGH if sure and scored >= rule["min_rows"] else Severity.MEDIUM
 
 

@@ -29,9 +29,8 @@ from leadline.tasks.plan import planner
 from leadline.tasks.plan.cost import estimate, require_prices
 from leadline.tasks.plan.jobs import EvaluatorJob, keep_identity, make_jobs, read_jobs
 from leadline.tasks.plan.selection import choose
-from leadline.tasks.policy.policy_file import DEFAULT, load_policy
-from leadline.tasks.score.chunk import scoring_context
-from leadline.tasks.score.planned_rows import BATCH_ROWS, score_planned
+from leadline.tasks.policy.policy import DEFAULT, load_policy
+from leadline.tasks.score.chunk import BATCH_ROWS, score_planned, scoring_context
 from leadline.tasks.score.rows import PlannedRows
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.segments import StoredScore, calls_of

@@ -17,6 +17,8 @@ from leadline.tasks.judges.labels.label_sets import holding_all, row_chances
 from leadline.tasks.load.label import ADJUDICATED, TIE, Label, consensus
 from leadline.tasks.statistics.agreement import (
     Agreement,
+    ThresholdAdvice,
+    advise_threshold,
     agreement,
     bootstrap,
     krippendorff_alpha,
@@ -34,8 +36,7 @@ from leadline.tasks.statistics.correction import (
     prediction_powered,
     stratified,
 )
-from leadline.tasks.statistics.intervals import Z, difference, effective_number, wilson
-from leadline.tasks.statistics.threshold_advice import ThresholdAdvice, advise_threshold
+from leadline.tasks.statistics.statistics import Z, difference, effective_number, wilson
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,7 +18,7 @@ from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, NO_DEVICE, 
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import choose
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.store.store import JOBS, Store

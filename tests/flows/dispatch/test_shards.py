@@ -25,7 +25,7 @@ from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, NO_DEVICE, UNFIT
 from leadline.flows.dispatch.shards import Shards, ShardTimeouts
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.ground.files import write_json
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.store.store import Store
 

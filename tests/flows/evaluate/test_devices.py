@@ -18,7 +18,7 @@ from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Models
 from leadline.tasks.ground.timeline import Timeline
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.store.store import Store
 from tests.support.models.tiny_models import make_embedder

@@ -14,7 +14,7 @@ from leadline.cli.main import run
 from leadline.cli.starter.first_look import toml
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 
 ROWS = "prompt,gold,response,topic\n" + "".join(
     f"How deep is berth {n}?,It is {n} metres deep.,Berth {n} is {n} metres deep.,depth\n" for n in range(1, 5)

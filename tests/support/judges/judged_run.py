@@ -26,7 +26,7 @@ from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.executor import LocalLanes, drive

@@ -10,7 +10,7 @@ from leadline.evaluators.core import EvalContext, RowEvaluator, Spec
 from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.findings.problems import find_problems
-from leadline.tasks.analyse.perturbation_flips import find_flips
+from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Policy

@@ -10,10 +10,9 @@ from leadline.evaluators.core import Evaluator, registry
 from leadline.evaluators.settings import Settings
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db import open_run
-from leadline.tasks.plan.chunks import Chunk, cut
-from leadline.tasks.plan.jobs import make_jobs, write_jobs
+from leadline.tasks.plan.jobs import Chunk, cut, make_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
 

@@ -13,7 +13,7 @@ from leadline.tasks.analyse.gate import decide
 from leadline.tasks.db import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, write

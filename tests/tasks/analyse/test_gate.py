@@ -15,8 +15,8 @@ from leadline.evaluators.core import INF, Metric
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.answer_shares import LEAST_OF_PART, ShareStratum, good_share, weighted
 from leadline.tasks.analyse.findings.problems import find_problems
+from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.analyse.gate import Decision, decide
-from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Policy, Proof, Question, Role, Rule

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.core import Metric
-from leadline.tasks.analyse import perturbation_flips as module
-from leadline.tasks.analyse.perturbation_flips import find_flips
+from leadline.tasks.analyse import flips as module
+from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.db import open_run
 from tests.support.stores.run_factory import BOARD, VALUE, Given, Toy, answer, board_scores, fill, make_run, table
 

@@ -20,8 +20,15 @@ from leadline.evaluators.core import Metric
 from leadline.evaluators.ground import UsageError
 from leadline.tasks.analyse import slices as module
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.analyse.slice_columns import LEAST_CASES, ChosenColumn, in_words, require_columns
-from leadline.tasks.analyse.slices import benjamini_hochberg, find_slices, permutation_p
+from leadline.tasks.analyse.slices import (
+    LEAST_CASES,
+    ChosenColumn,
+    benjamini_hochberg,
+    find_slices,
+    permutation_p,
+    require_columns,
+    slice_in_words,
+)
 from leadline.tasks.db import open_run
 from leadline.tasks.statistics.statistics import Sample, mean_interval
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run, table
@@ -136,10 +143,10 @@ def test_perturbed_copies_and_the_outcome_of_retrieval_are_slices(tmp_path: Path
 
 
 def test_a_slice_is_named_in_words_with_hostile_values_made_visible() -> None:
-    assert in_words("category", "tides") == "rows of category tides"
-    assert in_words("question_length", "6 to 10 words") == "questions of 6 to 10 words"
-    assert in_words("perturbation", "typo") == "questions perturbed by typo"
-    assert in_words("region", "a\x1b[31m\nb") == "rows with region = a\\x1b[31m\\nb"
+    assert slice_in_words("category", "tides") == "rows of category tides"
+    assert slice_in_words("question_length", "6 to 10 words") == "questions of 6 to 10 words"
+    assert slice_in_words("perturbation", "typo") == "questions perturbed by typo"
+    assert slice_in_words("region", "a\x1b[31m\nb") == "rows with region = a\\x1b[31m\\nb"
 
 
 # Numbers

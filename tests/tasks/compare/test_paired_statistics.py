@@ -21,10 +21,11 @@ from leadline.tasks.statistics.paired import (
     holm,
     least_cases,
     measure,
+    score_interval,
+    score_statistic,
     sign_flip_test,
     sign_test,
 )
-from leadline.tasks.statistics.tango import score_interval, score_statistic
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)
 

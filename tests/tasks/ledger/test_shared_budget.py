@@ -23,7 +23,7 @@ from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.location import ledger_at, read_ledger
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
@@ -34,7 +34,7 @@ from tests.support.stores.ledgers import Place
 REPLY = Reply("yes", cost_usd=0.25)
 SCORE = (
     "import json, sys\n"
-    "from leadline.tasks.plan.chunks import Chunk\nfrom leadline.tasks.score.chunk import score_chunk\n"
+    "from leadline.tasks.plan.jobs import Chunk\nfrom leadline.tasks.score.chunk import score_chunk\n"
     "from tests.support.judges.judged_run import register\n"
     "register()\n"
     "score_chunk(Chunk(**json.loads(sys.argv[1])))\n"

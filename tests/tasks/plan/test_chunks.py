@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core import Lane
-from leadline.tasks.plan.chunks import MAX_CHUNKS, MAX_SHARDS, TRIPS, local_chunk_size, shard_size
+from leadline.tasks.plan.jobs import MAX_CHUNKS, MAX_SHARDS, TRIPS, local_chunk_size, shard_size
 
 LANES = st.sampled_from(("cpu", "gpu", "judge"))
 

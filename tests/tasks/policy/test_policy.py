@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.evaluators.core import Metric, all_evaluators, get
-from leadline.tasks.policy.policy import Policy, Role, Rule
-from leadline.tasks.policy.policy_file import load_policy, shipped
+from leadline.tasks.policy.policy import Policy, Role, Rule, load_policy, shipped
 
 
 def rule_of(policy: Policy, evaluator: str, model: str = "") -> Rule:

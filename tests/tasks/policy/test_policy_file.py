@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.policy_file import load_policy, shipped
+from leadline.tasks.policy.policy import Policy, load_policy, shipped
 from leadline.tasks.policy.policy_text import as_toml, differences, in_words
 
 

@@ -15,8 +15,8 @@ import pytest
 from leadline.evaluators.core import EvalContext, Evaluator, Lane, Metric, RowEvaluator, Spec
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import ModelRef
-from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.score import planned_rows
+from leadline.tasks.plan.jobs import Chunk
+from leadline.tasks.score import chunk as scoring
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store import parquet_files
 from leadline.tasks.store.store import Store
@@ -174,7 +174,7 @@ def test_what_was_scored_is_written_before_the_next_batch_is_read(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_files, "GROUP_BYTES", 1)
-    monkeypatch.setitem(planned_rows.BATCH_ROWS, "cpu", 10)
+    monkeypatch.setitem(scoring.BATCH_ROWS, "cpu", 10)
     _, (chunk,) = planned(store, [Sound()], ANSWERS)
     assert score_chunk(chunk).scored == 25
     assert Sound.temporary == [0] * 10 + [1] * 15
@@ -184,7 +184,7 @@ def test_what_was_scored_is_written_before_the_next_batch_is_read(
 
 def test_a_chunk_that_breaks_off_leaves_no_segment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_files, "GROUP_BYTES", 1)
-    monkeypatch.setitem(planned_rows.BATCH_ROWS, "cpu", 10)
+    monkeypatch.setitem(scoring.BATCH_ROWS, "cpu", 10)
     _, (chunk,) = planned(store, [Sound()], ANSWERS)
 
     def breaking(*arguments: Any, **options: Any) -> Iterator[Any]:
@@ -193,10 +193,10 @@ def test_a_chunk_that_breaks_off_leaves_no_segment(store: Store, monkeypatch: py
                 raise OSError("the disk is gone")
             yield batch
 
-    reading = planned_rows.read_planned
-    monkeypatch.setattr(planned_rows, "read_planned", breaking)
+    reading = scoring.read_planned
+    monkeypatch.setattr(scoring, "read_planned", breaking)
     with pytest.raises(OSError, match="the disk is gone"):
         score_chunk(chunk)
     assert not [path for path in store.root.glob("scores/**/*") if path.is_file()]
-    monkeypatch.setattr(planned_rows, "read_planned", reading)
+    monkeypatch.setattr(scoring, "read_planned", reading)
     assert score_chunk(chunk).scored == 25

@@ -12,8 +12,7 @@ import pytest
 from leadline.evaluators.core import EvalContext, Evaluator, Metric, Spec
 from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.evaluators.ground import ModelRef
-from leadline.tasks.score.chunk import score_chunk
-from leadline.tasks.score.planned_rows import BATCH_ROWS
+from leadline.tasks.score.chunk import BATCH_ROWS, score_chunk
 from leadline.tasks.store.store import Store
 from tests.support.stores.scoring import planned, registered
 

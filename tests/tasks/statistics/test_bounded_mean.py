@@ -15,8 +15,7 @@ from scipy import optimize, stats
 
 from benchmarks.coverage import COPIED, MEANS, UNEVEN, alike, copied, covered, ours, samples, share
 from leadline.tasks.statistics.bounded_mean import Mean, mean_of_clusters
-from leadline.tasks.statistics.intervals import effective_number
-from leadline.tasks.statistics.statistics import clopper_pearson
+from leadline.tasks.statistics.statistics import clopper_pearson, effective_number
 
 PAGE = Path(__file__).parents[3] / "docs" / "mechanisms" / "statistics.md"
 DRAWS = 1000

@@ -23,7 +23,7 @@ from benchmarks.trust_sets import (
 )
 from leadline.tasks.publish import trust_cards
 from leadline.tasks.publish.trust_cards import FILE, TrustCard, read_cards
-from leadline.tasks.statistics.intervals import wilson
+from leadline.tasks.statistics.statistics import wilson
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.models.tiny_checkpoints import make_toxic_bert
 

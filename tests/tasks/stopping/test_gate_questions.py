@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import Policy, load_policy
 from leadline.tasks.statistics.statistics import clopper_pearson
-from leadline.tasks.stopping.gate_questions import _limits
+from leadline.tasks.stopping.looks import _limits
 
 PLANNED = {"rows": 1_000, "clusters": 1_000}
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.tasks.statistics.early_stopping import log_wealth
-from leadline.tasks.stopping.gate_questions import GateQuestion
-from leadline.tasks.stopping.looks import Seen, e_values, judge_evidence, log_e_of_coverage
+from leadline.tasks.stopping.looks import GateQuestion, Seen, e_values, judge_evidence, log_e_of_coverage
 
 HALF = GateQuestion(0, 0, "Correctness", True, 0.75, 0.75, 20, 0.95)
 

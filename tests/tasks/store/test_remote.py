@@ -26,8 +26,7 @@ from leadline.tasks.judges.labels.known_labels import known_labels
 from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow
 from leadline.tasks.load import load_dataset
 from leadline.tasks.load.label import Label
-from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.plan.jobs import ALL_ROWS
+from leadline.tasks.plan.jobs import ALL_ROWS, Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.object_storage import Bucket

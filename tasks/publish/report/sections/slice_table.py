@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import listing
-from leadline.tasks.analyse.slice_columns import LEAST_CASES, in_words
-from leadline.tasks.analyse.slices import FALSE_DISCOVERIES
+from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, LEAST_CASES, slice_in_words
 from leadline.tasks.db import sql
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.views import Facts, MetricView, ModelView
@@ -98,7 +97,7 @@ def _line(facts: Facts, found: Mapping[str, Any]) -> SliceLine:
         standing = "worse" if (difference < 0) is metric.higher_is_better else "better"
     return SliceLine(
         column=found["slice_column"],
-        words=in_words(found["slice_column"], found["slice_value"]),
+        words=slice_in_words(found["slice_column"], found["slice_value"]),
         label=evaluator.label(metric),
         metric=metric,
         model=facts.model(found["model_id"]),

@@ -18,8 +18,7 @@ from leadline.tasks.judges.labels.judged_rows import read_judged_rows
 from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
 from leadline.tasks.load.label import Label
 from leadline.tasks.load.staging import LABELS_FILE
-from leadline.tasks.policy.policy import Role, Rule
-from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.policy.policy import Role, Rule, load_policy
 from leadline.tasks.runs.query import archive
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Run, Store

@@ -1,20 +1,30 @@
-"""Problems of the models: scores that miss their threshold, flips, and contexts that fail where the answer passes."""
+"""Problems of a model on a metric: missed thresholds, rows that fail, and contexts that fail where the answer passes.
+
+In the style of H2O Sonar the primary metrics have them; by a policy that groups problems its rules say which do, where
+judges decide by their own values or by what people's labels make of them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.data import Severity
-from leadline.evaluators.ground import count, listing, number, percent, quoted
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
-from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted
+from leadline.tasks.analyse.answer_shares import rows_decide
+from leadline.tasks.analyse.findings.failure_clusters import explained
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, misses, rows_in_words
 from leadline.tasks.db import lines_shown, records, sql
+from leadline.tasks.policy.policy import Question, Role
+from leadline.tasks.statistics.correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, Interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
 
 MOST_FLIPS: Final = 10
 """Flipped cases of one evaluator and model with a problem of their own; the others share one problem."""
@@ -65,19 +75,6 @@ def threshold_problems(view: RunView) -> Iterator[Finding]:
     for metric, aggregate in missed:
         n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
         yield _threshold_problem(view, metric, aggregate, n_failed, rows)
-
-
-def misses(metric: Line, aggregate: Line) -> bool:
-    """Return whether a model's value is on the bad side of a metric's threshold.
-
-    Args:
-        metric: Line of the table ``metrics``.
-        aggregate: Line of the table ``aggregates``.
-    """
-    value, threshold = aggregate["value"], metric["threshold"]
-    if value is None or threshold is None:
-        return False
-    return bool(value < threshold if metric["higher_is_better"] else value > threshold)
 
 
 def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
@@ -349,3 +346,241 @@ def retrieval_problems(view: RunView) -> Iterator[Finding]:
             ),
             row_ids=line["row_ids"],
         )
+
+
+NAMED_CASES: Final = 3
+"""Failing cases that a problem names in its text."""
+
+_UNLIKE: Final[Mapping[str, str]] = {
+    Question.RIGHT: "the expected answer",
+    Question.GROUNDED: "what was retrieved",
+}
+"""What answers are held against by metrics of likeness, which can show no more than that they are off."""
+
+
+def failing_rows_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and *must* metric with failing rows; it names cases and what is said of them.
+
+    Of likeness a few rows that are off say nothing: these are a problem only beyond what is tolerated.
+    """
+    lines = [line for line in _lines(view, Role.MUST) if line[1]["n_pass"] is not None]
+    failing = failing_rows(view.connection, [aggregate for _, aggregate in lines])
+    for metric, aggregate in lines:
+        n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
+        rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
+        few = rule["proof"] == "likeness" and n_failed <= view.tolerated(metric["metric_id"], scored)
+        if n_failed and not few:
+            yield explained(view, _failing(view, metric, aggregate, n_failed, rows))
+
+
+def _lines(view: RunView, role: Role) -> list[tuple[Line, Line]]:
+    """Return the metrics of a role that their own values decide, each with the aggregate of each model."""
+    return [
+        (metric, aggregate)
+        for (metric_id, _), aggregate in view.aggregates.items()
+        if view.role(metric_id) is role
+        and view.rules[metric_id]["use"] != "corrected"
+        and (metric := view.metrics[metric_id])
+        and aggregate["n_scored"]
+    ]
+
+
+def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: Sequence[int]) -> Finding:
+    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
+    rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
+    allowed = view.tolerated(metric["metric_id"], scored)
+    may = f"at most {allowed:,} may" if allowed else "none may"
+    sure = not rule["surely"] or 1 - aggregate["pass_high"] > rule["tolerance_share"]
+    beyond = n_failed > allowed and (sure or rule["proof"] != "likeness")
+    parts = [
+        f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
+        f"{_failing_in_words(view, metric, n_failed)} ({may})."
+    ]
+    parts += rows_in_words(view, evaluator_id, rows[:NAMED_CASES])
+    if n_failed > NAMED_CASES:
+        parts.append(f"{count(n_failed - NAMED_CASES, 'further row')}: see the list.")
+    if beyond and not sure:
+        parts.append("What finds them errs itself, so that this may be chance: look at the rows named.")
+    if scored < rule["min_rows"]:
+        parts.append(f"Too few for a decision: the policy asks for {rule['min_rows']:,} rows of a judge's verdicts.")
+    return of_metric(
+        view,
+        metric,
+        aggregate,
+        kind="failing_rows",
+        severity=_severity(beyond and not _known_good(view, rule, model_id), sure and scored >= rule["min_rows"]),
+        harm=rule["weight"] * n_failed / aggregate["n_rows"],
+        description=" ".join(parts),
+        n_failed=n_failed,
+        rows=rows,
+        role="must",
+        n_tolerated=allowed,
+    )
+
+
+def _failing_in_words(view: RunView, metric: Line, n_failed: int) -> str:
+    rule = view.rules[metric["metric_id"]]
+    if rule["proof"] == "likeness" and (unlike := _UNLIKE.get(rule["question"])):
+        return f"{nouns(n_failed, 'looks', 'look')} unlike {unlike}"
+    return f"{nouns(n_failed, 'fails', 'fail')} {view.evaluator_name(metric['evaluator_id'])}"
+
+
+def _known_good(view: RunView, rule: Line, model_id: int) -> bool:
+    """Return whether a rule speaks of likeness alone where enough answers are known to be good all the same."""
+    if rule["proof"] != "likeness":
+        return False
+    found = view.connection.execute(
+        "SELECT 1 FROM answer_shares WHERE question = ? AND model_id = ? AND outcome = 'pass'",
+        [rule["question"], model_id],
+    )
+    return found.fetchone() is not None
+
+
+def _severity(beyond: bool, enough: bool) -> Severity:
+    if not beyond:
+        return Severity.LOW
+    return Severity.HIGH if enough else Severity.MEDIUM
+
+
+def missed_threshold_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and family of *should* metrics of which one misses its threshold.
+
+    A metric misses it by its value, or by the share of the answers that satisfy it. A *must* metric of the whole
+    dataset is judged likewise: it has no failing rows to count.
+    """
+    by_value = [line for line in _lines(view, Role.MUST) if line[1]["n_pass"] is None] + _lines(view, Role.SHOULD)
+    missed = [
+        (metric, aggregate)
+        for metric, aggregate in by_value
+        if not rows_decide({**view.rules[metric["metric_id"]], **metric})
+        and (_fails_some(aggregate) or misses(metric, aggregate))
+    ]
+    failing = failing_rows(view.connection, [aggregate for _, aggregate in missed])
+    groups: defaultdict[tuple[int, str], list[Finding]] = defaultdict(list)
+    for metric, aggregate in missed:
+        family = view.evaluators[metric["evaluator_id"]]["family"]
+        n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
+        groups[aggregate["model_id"], family].append(_missed(view, metric, aggregate, n_failed, rows))
+    for found in groups.values():
+        yield explained(
+            view, _joined(view, sorted(found, key=lambda each: (each.severity is not Severity.HIGH, -each.harm)))
+        )
+
+
+def _fails_some(aggregate: Line) -> bool:
+    return aggregate["n_pass"] is not None and bool(aggregate["n_pass"] < aggregate["n_scored"])
+
+
+def _few_pass(view: RunView, metric: Line, aggregate: Line) -> bool:
+    """Return whether too few answers satisfy the threshold; shares are left out, since their value says just that."""
+    share, wanted = aggregate["pass_share"], view.rules[metric["metric_id"]]["min_pass_share"]
+    return share is not None and not metric["is_share"] and bool(share < wanted)
+
+
+def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: Sequence[int]) -> Finding:
+    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
+    rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
+    few = _few_pass(view, metric, aggregate)
+    surely = aggregate["verdict"] == "fail" or (few and aggregate["pass_high"] < rule["min_pass_share"])
+    sure = surely and scored >= rule["min_rows"]
+    limit = "at least" if metric["higher_is_better"] else "at most"
+    name, wanted = view.evaluator_name(evaluator_id), f"{limit} {number(metric['threshold'])}"
+    if misses(metric, aggregate):
+        parts = [
+            f"{view.model_name(model_id)} misses the threshold of {name}: {metric['name']} "
+            f"{number(aggregate['value'])}, {wanted} is asked for ({basis(aggregate)})."
+        ]
+        if n_failed:
+            parts.append(f"{n_failed:,} of {count(scored, 'answer')} {nouns(n_failed, 'fails', 'fail')} it.")
+    else:
+        parts = [
+            f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
+            f"{nouns(n_failed, 'fails', 'fail')} {name}."
+        ]
+        if few:
+            parts.append(f"{percent(rule['min_pass_share'])} of the answers should pass.")
+    missed = few or misses(metric, aggregate)
+    if not missed:
+        parts += rows_in_words(view, evaluator_id, rows[:NAMED_CASES])
+    elif not surely:
+        parts.append(doubt(metric, aggregate) if misses(metric, aggregate) else "The true share may reach that.")
+    elif scored < rule["min_rows"]:
+        parts.append(f"Too few rows for a decision: the policy asks for {rule['min_rows']:,}.")
+    return of_metric(
+        view,
+        metric,
+        aggregate,
+        kind="missed_threshold",
+        severity=(Severity.HIGH if sure else Severity.MEDIUM) if missed else Severity.LOW,
+        harm=rule["weight"] * (n_failed or scored) / aggregate["n_rows"],
+        description=" ".join(parts),
+        n_failed=n_failed,
+        rows=rows,
+        role=rule["role"],
+        ci_low=aggregate["ci_low"],
+        ci_high=aggregate["ci_high"],
+        verdict=aggregate["verdict"],
+    )
+
+
+def _joined(view: RunView, found: Sequence[Finding]) -> Finding:
+    """Return one problem for a model's missed metrics of one family: that of the first, which names the others."""
+    first, *others = found
+    if not others:
+        return first
+    names = [
+        f"{view.metrics[other.metric_id]['name']} ({number(other.attrs['metric_score'])} against "
+        f"{number(view.metrics[other.metric_id]['threshold'])})"
+        for other in others
+        if other.metric_id is not None
+    ]
+    also = [str(other.attrs["metric_id"]) for other in others]
+    return replace(
+        first,
+        description=f"{first.description} Likewise: {listing(names, most=5)}.",
+        attrs={**first.attrs, "other_metric_ids": also},
+    )
+
+
+def corrected_value_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and metric whose corrected share of good answers is less than the policy wants.
+
+    Only where the gate is decided by corrected values, and the judge's certificate is valid. It is HIGH where the whole
+    interval is below what is wanted, else MEDIUM.
+    """
+    missed = [line for line in records(view.connection, sql("problems/corrected")) if line["value"] < line["wanted"]]
+    failing = failing_rows(view.connection, missed)
+    for line in missed:
+        metric, model = line["metric_id"], line["model_id"]
+        n_failed, rows = failing.get((metric, model), (0, []))
+        surely = line["verdict"] == "fail" and line["judged"] >= line["min_rows"]
+        found = of_metric(
+            view,
+            view.metrics[metric],
+            view.aggregates[metric, model],
+            kind="missed_threshold",
+            severity=Severity.HIGH if surely else Severity.MEDIUM,
+            harm=line["weight"] * (1 - line["value"]),
+            description=_words(view, line, surely=surely),
+            n_failed=n_failed,
+            rows=rows,
+            role=line["role"],
+            ci_low=line["ci_low"],
+            ci_high=line["ci_high"],
+            verdict=line["verdict"],
+            corrected=line["value"],
+            n_labels=line["n_labels"],
+        )
+        more = more_for_value(line["n_labels"], line["value"], line["ci_high"], line["wanted"])
+        yield found if surely else replace(found, actions=f"First label: {in_words(more)}. {found.actions}")
+
+
+def _words(view: RunView, line: Mapping[str, Any], *, surely: bool) -> str:
+    name = view.evaluator_name(view.metrics[line["metric_id"]]["evaluator_id"])
+    words = (
+        f"{view.model_name(line['model_id'])}: by {count(line['n_labels'], 'label')} of people "
+        f"{percent(line['value'])} of the answers are good ({name}, corrected; 95 % interval "
+        f"{percent(line['ci_low'])} to {percent(line['ci_high'])}), {percent(line['wanted'])} are asked for; "
+        f"the judge says {percent(line['judge'])}."
+    )
+    return words if surely else f"{words} This may be chance: more labels narrow the interval."
