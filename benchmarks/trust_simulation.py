@@ -21,7 +21,6 @@ from leadline.tasks.statistics.judge_stability import (
     net_of_sample,
     net_rate,
     pair_noise,
-    repeated_verdict_drift,
     verdict_drift,
 )
 from leadline.tasks.statistics.paired import PairedSeries, measure
@@ -147,12 +146,12 @@ def drift(runs: int, days: int = 365) -> None:
                 pooled = np.column_stack(checks[-POOLED_CHECKS:])
                 if (
                     verdict_drift(enrolled, checks[-1]).p > SUSPICIOUS
-                    and repeated_verdict_drift(enrolled, pooled).p > SUSPICIOUS
+                    and verdict_drift(enrolled, pooled).p > SUSPICIOUS
                 ):
                     continue
                 again_days += 1
                 again = (draw.random((probes, replies)) < q[:, None]).astype(int)
-                if repeated_verdict_drift(enrolled, again).p <= CERTAIN:
+                if verdict_drift(enrolled, again).p <= CERTAIN:
                     alarms[day:] += 1
                     break
         shown = [f"{100 * alarms[day - 1] / runs:.1f} %" if day <= until else "" for day in (1, 7, 30, days)]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -125,13 +125,11 @@ def plan_run(
 
     Args:
         choice: The evaluators of the request; those that do not apply to the dataset are dropped.
-        settings: The run's settings.
         model_keys: Only the rows of these models; all when empty.
         processes: Processes of the cpu lane.
         config: The request as JSON, for the record.
         trials: Repetitions per row of evaluators that ask a judge.
         trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
-        limits: The budget for judge calls.
         workers: Workers online by lane.
         origin: What the record says of where the run's history is kept.
         lasting: The workers stay from chunk to chunk.
@@ -171,7 +169,12 @@ def plan_run(
                 run.update({JUDGES: after_change})
             waves = order_in_waves(connection, jobs, loaded.digest) if in_waves else 0
             cutting = partial(cut, connection, jobs, store, run, processes=processes, workers=workers, lasting=lasting)
-            chunks = _in_waves(cutting, waves) if waves else cutting()
+            if waves:  # the lanes without a judge are scored beside the first wave
+                chunks = cutting(lanes=[lane for lane in LANES if lane != "judge"])
+                for wave in range(waves):
+                    chunks += cutting(lanes=("judge",), part=wave_part(wave), wave=wave)
+            else:
+                chunks = cutting()
         write_jobs(run.plan / JOBS, jobs, settings, limits, canary_dataset)
         store.share_plan(run)
     except BaseException as error:
@@ -187,24 +190,13 @@ def plan_run(
     )
 
 
-def _in_waves(cutting: Callable[..., tuple[Chunk, ...]], waves: int) -> tuple[Chunk, ...]:
-    """Return the chunks of a run whose judges score in waves; the other lanes are scored beside the first."""
-    others = cutting(lanes=[lane for lane in LANES if lane != "judge"])
-    judged = (cutting(lanes=("judge",), part=wave_part(wave), wave=wave) for wave in range(waves))
-    return (*others, *(chunk for chunks in judged for chunk in chunks))
-
-
 def plan_further_trials(
     store: Store, run: Run, *, processes: int, workers: Mapping[Lane, int] | None = None, lasting: bool = False
 ) -> Planned:
     """Plan the further trials of rows that are chosen by what their first trial said, once that is scored.
 
-    Nothing is drawn by chance: a run that was killed and is started again judges the same rows again.
-
-    Args:
-        processes: Processes of the cpu lane.
-        workers: Workers online by lane.
-        lasting: The workers stay from chunk to chunk.
+    Nothing is drawn by chance: a run that was killed and is started again judges the same rows again. The arguments are
+    those of :func:`plan_run`.
 
     Returns:
         The second part of the plan, without chunks where there is none.
@@ -213,22 +205,16 @@ def plan_further_trials(
     if not any(job.samples for job in jobs):
         return Planned(run.id, (), 0, 0)
     store.fetch_unscored(run)
-    wanted = missing = 0
     with open_run(store, run) as connection:
         again = two_phase_jobs(connection, jobs)
         if not again:
             return Planned(run.id, (), 0, 0)
         gather(connection, store, run, jobs, only={job.evaluator_id for job in again})
         find_flips(connection)
-        for job in again:
-            found, lacking = plan_pairs(connection, store, job, reads_ids(jobs)[job.evaluator_id])
-            wanted, missing = wanted + found, missing + lacking
-        chunks = cut(
-            connection, again, store, run, processes=processes, workers=workers, lasting=lasting, part="trials"
-        )
-    if chunks:
-        store.share_plan(run)
-    return Planned(run.id, chunks, wanted - missing, missing)
+        found = [plan_pairs(connection, store, job, reads_ids(jobs)[job.evaluator_id]) for job in again]
+        places: dict[str, Any] = {"processes": processes, "workers": workers, "lasting": lasting}
+        chunks = cut(connection, again, store, run, part="trials", **places)
+    return _planned_part(store, run, chunks, found)
 
 
 def plan_flip_causes(
@@ -236,27 +222,25 @@ def plan_flip_causes(
 ) -> Planned:
     """Plan the rows that tell whose flips they are, once the pairs that are judged again are known.
 
-    Args:
-        processes: Processes of the cpu lane.
-        workers: Workers online by lane.
-        lasting: The workers stay from chunk to chunk.
-
     Returns:
-        This part of the plan, without chunks where there is none.
+        This part of the plan, without chunks where there is none; the arguments are those of :func:`plan_run`.
     """
     _, jobs = read_jobs(run.plan / JOBS)
-    wanted = missing = 0
     with open_run(store, run) as connection:
         attributed = attributable_jobs(connection, jobs)
         make_third_rows(connection, attributed)
         store.sync(store.scores(job.evaluator, job.config) for job in attributed)
-        for job in attributed:
-            found, lacking = plan_third_rows(connection, store, job)
-            wanted, missing = wanted + found, missing + lacking
+        found = [plan_third_rows(connection, store, job) for job in attributed]
         places: dict[str, Any] = {"processes": processes, "workers": workers, "lasting": lasting}
         chunks = cut_third_rows(connection, attributed, store, run, **places)
+    return _planned_part(store, run, chunks, found)
+
+
+def _planned_part(store: Store, run: Run, chunks: tuple[Chunk, ...], found: Iterable[tuple[int, int]]) -> Planned:
+    """Return a later part of a plan from how many scores its jobs want and lack, and give its chunks to other hosts."""
     if chunks:
         store.share_plan(run)
+    wanted, missing = (sum(counts) for counts in zip((0, 0), *found, strict=True))
     return Planned(run.id, chunks, wanted - missing, missing)
 
 
@@ -288,10 +272,7 @@ def watch_judges(
     """Check the enrolled judges of a run that were not checked of late, record how they stand, and return that.
 
     Args:
-        settings: The run's settings.
-        judges: Keys of the judges that are asked.
         stop: Do not put rows to a judge that has changed.
-        limits: What the run may spend.
         part: What makes it another check of the same day; ``""`` for the day's first.
     """
     return watch(store, run, settings, judges, stop=stop, limits=limits or Limits(), part=part)
@@ -337,7 +318,8 @@ def aggregate_scores(store: Store, run: Run) -> int:
     """Compute means, intervals and verdicts, and return the number of aggregates."""
     with open_run(store, run) as connection:
         lines = aggregate(connection)
-        stopped = WaveOutcome.of(run.read())
+        record = run.read()
+        stopped = WaveOutcome.of(record) if "stopping" in record else None
         if stopped and stopped.early:
             give_valid_intervals(connection, stopped.wave, policy_of(run))
         measure_trials(connection)
@@ -359,7 +341,8 @@ def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
 def detect_flips(store: Store, run: Run) -> int:
     """Find the perturbed rows that stand on the other side of a threshold, and return their number."""
     with open_run(store, run) as connection:
-        return find_flips(connection)
+        ((copies,),) = connection.execute("SELECT count(*) FROM relationships").fetchall()
+        return find_flips(connection) if copies else 0
 
 
 def attribute_flips(store: Store, run: Run) -> int:
@@ -476,11 +459,7 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
 
 
 def report_location(run: Run, published: Published) -> str:
-    """Return the address of the report: the folder that was asked for, or else the store, which may be a bucket.
-
-    Args:
-        published: The published results.
-    """
+    """Return the address of the report: the folder that was asked for, or else the store, which may be a bucket."""
     return run.report if published.folder == run.results else str(published.report)
 
 

@@ -21,7 +21,6 @@ from leadline.tasks.plan.cost import Estimate, estimate
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.stopping.looks import (
-    LEVEL,
     Look,
     QuestionEvidence,
     certain_failures,
@@ -29,7 +28,7 @@ from leadline.tasks.stopping.looks import (
     look_at,
     open_ends,
 )
-from leadline.tasks.stopping.waves import WaveOutcome
+from leadline.tasks.stopping.waves import LEVEL, WaveOutcome
 from leadline.tasks.store.store import JOBS, Run, Store
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.files import reading
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
-from leadline.tasks.analyse.slices import require_columns
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
@@ -170,6 +169,8 @@ def prepare(
     if config.labels:
         find_label_set(store, config.labels)
     if config.slices:
+        from leadline.tasks.analyse.slices import require_columns  # a plan imports no NumPy
+
         with connect() as connection:
             attach_dataset(connection, loaded.path)
             require_columns(connection, config.slices)

@@ -91,12 +91,7 @@ def good_share(
 
 
 def joined(strata: Sequence[ShareStratum], undecided: int) -> tuple[float | None, float, float]:
-    """Return the share of good rows over all strata, with its interval; undecided rows may be good or bad.
-
-    Args:
-        strata: The rows that were decided.
-        undecided: Number of rows that were not.
-    """
+    """Return the share of good rows over all strata, with its interval; undecided rows may be good or bad."""
     decided = sum(stratum.n for stratum in strata)
     if not decided:
         return None, 0.0, 1.0
@@ -128,7 +123,6 @@ def measure_shares(connection: DuckDBPyConnection, policy: Policy) -> int:
 
     Args:
         connection: The run, aggregated, with its ``targets``.
-        policy: The gate's policy.
     """
     asked = {"questions": list(DECIDED_BY_ROWS)}
     connection.execute(sql("verdict/row_verdicts"), asked)
@@ -260,7 +254,6 @@ def _labelled_share(
     parts by their size (post-stratified), which is known better than by the labels alone.
 
     Args:
-        columns: The model's rows.
         labels: What people said of each, 1 for good.
         clustered: The family of each row's case.
     """
@@ -298,11 +291,7 @@ def _labelled_share(
 
 
 def rows_decide(rule: Mapping[str, Any]) -> bool:
-    """Return whether a metric's rows decide a question, not its mean.
-
-    Args:
-        rule: The metric with its rule.
-    """
+    """Return whether a metric's rows decide a question, not its mean."""
     by_rows = rule["proof"] in ("exact", "estimate") and rule["question"] in DECIDED_BY_ROWS
     return by_rows and not rule["dataset_level"]
 
@@ -314,11 +303,7 @@ def _outcome(low: float, high: float, wanted: float, *, all_good: bool, sample: 
 
 
 def wanted_share(rule: Mapping[str, Any], policy: Policy) -> float:
-    """Return the share of good answers that a metric asks for: its threshold where its mean is that share.
-
-    Args:
-        rule: The metric with its rule.
-    """
+    """Return the share of good answers that a metric asks for: its threshold where its mean is that share."""
     if rule["role"] == "must" or not rule["is_share"] or rule["threshold"] is None:
         return policy.good_share
     return float(rule["threshold"] if rule["higher_is_better"] else 1 - rule["threshold"])

@@ -234,11 +234,7 @@ def _counted(found: Mapping[str, int], what: str, several: bool) -> str:
 
 
 def read_changes(connection: DuckDBPyConnection) -> Changes | None:
-    """Return what changed since the baseline; ``None`` where nothing was to be compared.
-
-    Args:
-        connection: The run, with its dataset's views.
-    """
+    """Return what changed since the baseline; ``None`` where nothing was to be compared."""
     found = records(connection, "SELECT baseline_run AS run, * EXCLUDE (baseline_run) FROM baseline")
     if not found:
         return None

@@ -109,12 +109,7 @@ def _strength_metric(connection: DuckDBPyConnection, evaluator_id: int) -> str:
 def _strengths(
     connection: DuckDBPyConnection, evaluator_id: int, metric: str, metrics: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[tuple[int, int], DatasetValue], list[dict[str, Any]]]:
-    """Compute the strengths of all models together, and the lines of the table ``details``.
-
-    Args:
-        metric: Key of the metric.
-        metrics: Lines of the table ``metrics``.
-    """
+    """Compute the strengths of all models together, and the lines of the table ``details``."""
     (metric_id,) = (
         line["metric_id"] for line in metrics if (line["evaluator_id"], line["metric"]) == (evaluator_id, metric)
     )
@@ -185,13 +180,7 @@ def _guarded(
 def resample(
     evaluator: Evaluator, prepared: Any, weights: npt.NDArray[np.float64], size: int
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Aggregate the true weights, then multinomial resamples of ``size`` rows, in blocks.
-
-    Args:
-        prepared: Its prepared payloads.
-        weights: Number of rows by payload.
-        size: Rows in a resample.
-    """
+    """Aggregate the true weights, then multinomial resamples of ``size`` rows, in blocks."""
     random = np.random.default_rng(SEED)
     blocks = [evaluator.aggregate(prepared, weights[np.newaxis, :])]
     per_block = max(1, _MOST_CELLS // len(weights))
@@ -231,7 +220,6 @@ def _fill_examples(connection: DuckDBPyConnection, model_id: int, details: Detai
     """Return details whose examples have their annotations and the size of their item.
 
     Args:
-        connection: A connection that shows the dataset's views.
         details: Details of an evaluator; examples may name annotations by their positions in the row's lists.
     """
     examples = details.get("examples", ())[:MOST_EXAMPLES]
@@ -277,11 +265,7 @@ def _size(*metadata: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def model_strengths(pairs: Sequence[JudgedPair]) -> dict[str, Strength]:
-    """Return each model's strength by its key; none where comparisons do not connect all models.
-
-    Args:
-        pairs: The comparisons.
-    """
+    """Return each model's strength by its key; none where comparisons do not connect all models."""
     models = sorted({model for pair in pairs for model in (pair.one, pair.other)})
     place = {model: at for at, model in enumerate(models)}
     games = [PairComparison(place[pair.one], place[pair.other], pair.score, pair.cluster) for pair in pairs]
@@ -324,11 +308,7 @@ def _plain(number: float) -> float | int:
 
 
 def pair_tables(pairs: Sequence[JudgedPair]) -> dict[str, Details]:
-    """Return for each model, by its key, a table of how it fared against each other one, and against all.
-
-    Args:
-        pairs: The comparisons.
-    """
+    """Return for each model, by its key, a table of how it fared against each other one, and against all."""
     records: defaultdict[str, defaultdict[str, _Record]] = defaultdict(lambda: defaultdict(_Record))
     for pair in pairs:
         for model, rival, turned in ((pair.one, pair.other, False), (pair.other, pair.one, True)):
@@ -348,11 +328,7 @@ def pair_tables(pairs: Sequence[JudgedPair]) -> dict[str, Details]:
 
 
 def order_note(pairs: Sequence[JudgedPair]) -> str:
-    """Return in a sentence how often the order of the answers decided, in the comparisons of all models.
-
-    Args:
-        pairs: The comparisons.
-    """
+    """Return in a sentence how often the order of the answers decided, in the comparisons of all models."""
     asked = sum(pair.asked for pair in pairs)
     shares = {order: sum(pair.orders.get(order, 0.0) for pair in pairs) for order in Order}
     first, second = shares[Order.FIRST], shares[Order.SECOND]

@@ -74,7 +74,6 @@ def causes_of(trials: ThirdTrials, clusters: Ints, weights: Floats) -> Causes | 
     """Return the parts of the net flip rate of pairs, ``None`` where too few are known.
 
     Args:
-        clusters: Number of each pair's original.
         weights: For how many pairs each stands; 0 where it was not judged again, or lacks a trial.
     """
     answer = _part(trials.originals, trials.thirds, trials.answer_stayed, clusters, weights)
@@ -85,10 +84,10 @@ def causes_of(trials: ThirdTrials, clusters: Ints, weights: Floats) -> Causes | 
 def _part(one: Floats, other: Floats, shared: Booleans, clusters: Ints, weights: Floats) -> NetRate | None:
     """Return the net change between rows of pairs; those that share a score do not differ."""
     measured = (weights > 0) & ~shared
-    net, crosswise, noise = (np.zeros(len(weights)) for _ in range(3))
+    net, noise = np.zeros(len(weights)), np.zeros(len(weights))
     if measured.any():
-        net[measured], crosswise[measured], noise[measured] = pair_noise(one[measured], other[measured])
-    return net_rate(PairNoise(net, crosswise, noise), clusters, weights)
+        net[measured], noise[measured] = pair_noise(one[measured], other[measured])
+    return net_rate(PairNoise(net, noise), clusters, weights)
 
 
 def attribute_flips(connection: DuckDBPyConnection, store: Store, jobs: Sequence[EvaluatorJob]) -> int:
@@ -96,7 +95,6 @@ def attribute_flips(connection: DuckDBPyConnection, store: Store, jobs: Sequence
 
     Args:
         connection: The run, whose flips are found and whose third rows are scored.
-        jobs: The jobs whose flips are told apart.
     """
     lines: list[dict[str, Any]] = []
     pairs = lay_out_pairs(connection)

@@ -38,11 +38,7 @@ _MOST_CELLS: Final = 8_000_000  # values in memory at a time: 64 MB
 
 
 def lay_out_pairs(connection: DuckDBPyConnection) -> dict[str, Any]:
-    """Create the tables ``targets``, ``slots`` and ``pairs``, and return of each pair its slots, bucket, same answer.
-
-    Args:
-        connection: The run, whose scores are gathered.
-    """
+    """Create the tables ``targets``, ``slots`` and ``pairs``, and return each pair's slots, bucket and same answer."""
     show_targets(connection)
     connection.execute(sql("flips/slots"))
     connection.execute(sql("flips/pairs"))
@@ -136,13 +132,14 @@ def _store(
     connection.execute("BEGIN; DELETE FROM flips")
     if found:
         ids = np.array([metric["metric_id"] for metric in metrics])
+        confirmed = [net.confirmed(int(id_), each.pair) for id_, each in zip(ids, found, strict=True)]
         flips = {
             "metric_id": ids.repeat([len(compared.pair) for compared in found]),
             "pair_id": np.concatenate([compared.pair for compared in found]),
             "original_value": np.concatenate([compared.original for compared in found]),
             "perturbed_value": np.concatenate([compared.perturbed for compared in found]),
-            "told": np.concatenate([net.told(m, f.pair) for m, f in zip(ids, found, strict=True)]),
-            "agreed": np.concatenate([net.agreed(m, f.pair) for m, f in zip(ids, found, strict=True)]),
+            "told": np.concatenate([told for told, _ in confirmed]),
+            "agreed": np.concatenate([agreed for _, agreed in confirmed]),
         }
         connection.register("found", flips)
         connection.execute(sql("flips/flips"))
@@ -224,23 +221,11 @@ class NetRates:
         known = self.metrics.get(line["metric_id"])
         return known.lines.get((line["model_id"], line["perturbation"]), _NOTHING) if known else _NOTHING
 
-    def told(self, metric_id: int, pairs: npt.NDArray[np.int64]) -> Booleans:
-        """Return of which pairs both rows have several trials.
-
-        Args:
-            pairs: Numbers of the pairs.
-        """
-        known = self.metrics.get(int(metric_id))
-        return known.told[pairs] if known else np.zeros(len(pairs), bool)
-
-    def agreed(self, metric_id: int, pairs: npt.NDArray[np.int64]) -> Booleans:
-        """Return of which pairs all trials of each row agree.
-
-        Args:
-            pairs: Numbers of the pairs.
-        """
-        known = self.metrics.get(int(metric_id))
-        return known.agreed[pairs] if known else np.zeros(len(pairs), bool)
+    def confirmed(self, metric_id: int, pairs: npt.NDArray[np.int64]) -> tuple[Booleans, Booleans]:
+        """Return of which pairs both rows have several trials, and of which all trials of each row agree."""
+        known = self.metrics.get(metric_id)
+        none = np.zeros(len(pairs), bool)
+        return (known.told[pairs], known.agreed[pairs]) if known else (none, none)
 
 
 def _deterministic(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -267,7 +252,6 @@ def net_rates(
 
     Args:
         connection: The run, with the tables ``slots`` and ``pairs``.
-        metrics: Metrics with a threshold.
         pairs: By pair, the slots of both rows, the bucket (model and perturbation), and if the answer is the same.
     """
     judged = frozenset(int(metric["metric_id"]) for metric in metrics if metric["judged"])
@@ -404,10 +388,6 @@ def pair_weights(pairs: RepeatedPairs, of_model: Booleans) -> Floats | None:
     """Return for how many of a model's pairs each that was judged again stands, 0 for the others.
 
     Pairs of one score stand for themselves. ``None`` if some kind of pairs was never judged again.
-
-    Args:
-        pairs: The pairs of a metric.
-        of_model: Which of them are the model's.
     """
     weights = np.zeros(len(pairs.original))
     mine = of_model & pairs.compared
@@ -447,15 +427,14 @@ def _of_pairs(pairs: RepeatedPairs, chosen: Booleans, weights: Floats) -> NetRat
     """Return the net rate from pairs of which both rows were judged again."""
     places = np.flatnonzero(chosen)
     weight = weights[places]
-    net, crosswise, noise = (np.zeros(len(places)) for _ in range(3))
+    net, noise = np.zeros(len(places)), np.zeros(len(places))
     measured = (weight > 0) & ~pairs.shared[places]
     if not measured.any() and not pairs.shared[places].all():
         return None
     if measured.any():
         at = places[measured]
-        found = pair_noise(pairs.trials[pairs.original[at]], pairs.trials[pairs.copy[at]])
-        net[measured], crosswise[measured], noise[measured] = found
-    every = PairNoise(net, crosswise, noise)
+        net[measured], noise[measured] = pair_noise(pairs.trials[pairs.original[at]], pairs.trials[pairs.copy[at]])
+    every = PairNoise(net, noise)
     if pairs.two_phase:
         return net_rate(every, pairs.cluster[places], weight)
     kept = weight > 0  # a pair that lacks a trial says nothing

@@ -54,8 +54,6 @@ def decide(
     questions: all problems count, and enough of everything must have been measured.
 
     Args:
-        connection: The run, after problems were found.
-        policy: The run's policy.
         fail_on: ``high``, ``medium`` or ``never``.
         min_coverage: Least share of applicable rows that must be scored, per evaluator and model; the policy's for
             each metric if it is not given.
@@ -65,7 +63,7 @@ def decide(
     severities = failing_severities(str(fail_on))
     if policy.problems == "seed":
         return _by_all_problems(connection, policy, severities, min_coverage, run)
-    answers = answer_questions(connection, policy, VerdictRequest(severities, chosen, run, min_coverage))
+    answers = answer_questions(connection, policy, severities, min_coverage=min_coverage, chosen=chosen, run=run)
     outcome, reason = _decided(connection, answers, only=policy.only)
     return Decision(outcome, reason, tuple(answers))
 
@@ -137,34 +135,29 @@ _LACKS_CONTEXT: Final = "No answer has a retrieved context"
 _LACKS_REFERENCE: Final = "no expected answers, conditions or labels"
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictRequest:
-    """The request: what a run was asked to decide.
-
-    Attributes:
-        severities: Severities of models' problems that fail a question.
-        chosen: Whether somebody chose the evaluators, so that only what these measure can be asked.
-        run: The run's id, for the commands that would decide a question.
-        min_coverage: Least share of applicable rows that must be scored; ``None`` for the policy's.
-    """
-
-    severities: tuple[str, ...]
-    chosen: bool = False
-    run: str = "latest"
-    min_coverage: float | None = None
-
-
-def answer_questions(connection: DuckDBPyConnection, policy: Policy, request: VerdictRequest) -> list[Answer]:
+def answer_questions(
+    connection: DuckDBPyConnection,
+    policy: Policy,
+    severities: Sequence[str],
+    *,
+    min_coverage: float | None = None,
+    chosen: bool = False,
+    run: str = "latest",
+) -> list[Answer]:
     """Answer every question of a run, fill the table ``verdicts``, and return the answers in their order.
 
     Args:
-        connection: The run, after problems were found.
-        policy: The run's policy.
-        request: What was asked for.
+        severities: Severities of models' problems that fail a question.
+        min_coverage: Least share of applicable rows that must be scored; ``None`` for the policy's.
+        chosen: Whether somebody chose the evaluators, so that only what these measure can be asked.
+        run: The run's id, for the commands that would decide a question.
     """
-    facts = _Facts.of(connection, request)
-    asked = _asked(facts, policy, chosen=request.chosen)
-    answers = [_answer(connection, facts, policy, request, question, asked=question in asked) for question in Question]
+    facts = _Facts.of(connection, severities)
+    asked = _asked(facts, policy, chosen=chosen)
+    answers = []
+    for question in Question:
+        outcome, reason, remedy = _answer(connection, facts, policy, question, min_coverage, run)
+        answers.append(Answer(question, question in asked, outcome, reason, remedy))
     replace_lines(connection, "verdicts", [asdict(answer) for answer in answers])
     return answers
 
@@ -185,8 +178,8 @@ class _Facts:
     measured: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, connection: DuckDBPyConnection, request: VerdictRequest) -> _Facts:
-        problems = records(connection, sql("verdict/failing"), [list(request.severities)])
+    def of(cls, connection: DuckDBPyConnection, severities: Sequence[str]) -> _Facts:
+        problems = records(connection, sql("verdict/failing"), [list(severities)])
         shares = records(
             connection, "SELECT * FROM answer_shares JOIN models USING (model_id) ORDER BY ci_low, model_id"
         )
@@ -225,25 +218,24 @@ def _answer(
     connection: DuckDBPyConnection,
     facts: _Facts,
     policy: Policy,
-    request: VerdictRequest,
     question: Question,
-    *,
-    asked: bool,
-) -> Answer:
+    min_coverage: float | None,
+    run: str,
+) -> tuple[Outcome | Literal["not looked at"], str, str]:
+    """Return the outcome of a question, its reason, and what would decide it."""
     if failing := facts.failing[question]:
-        return Answer(question, asked, "fail", _headline(failing))
-    remedy = _REMEDIES[question].format(run=request.run)
+        return "fail", _headline(failing), ""
+    remedy = _REMEDIES[question].format(run=run)
     if question is Question.GROUNDED and not facts.shares[question]:
         remedy = _NEEDS_CONTEXT
-    if not facts.said(question, "measured") and not any(line["n_labels"] for line in facts.shares[question]):
-        return Answer(question, asked, "not looked at", _unlooked(facts, question), remedy)
     labelled = any(line["n_labels"] for line in facts.shares[question])
-    found = doubts(connection, policy, question, request.min_coverage, request.run)
-    doubt = "" if labelled else next(found, "")
+    if not facts.said(question, "measured") and not labelled:
+        return "not looked at", _unlooked(facts, question), remedy
+    doubt = "" if labelled else next(doubts(connection, policy, question, min_coverage, run), "")
     doubt = doubt or _undecided(facts, question)
     if doubt:
-        return Answer(question, asked, "inconclusive", doubt, remedy if question in DECIDED_BY_ROWS else "")
-    return Answer(question, asked, "pass", _passing(connection, facts, question))
+        return "inconclusive", doubt, remedy if question in DECIDED_BY_ROWS else ""
+    return "pass", _passing(connection, facts, question), ""
 
 
 def _headline(failing: list[Mapping[str, Any]]) -> str:
@@ -347,12 +339,9 @@ def doubts(
     """Yield what keeps a run from being decided, each in a sentence, the gravest first.
 
     Args:
-        connection: The run, after problems were found.
-        policy: The run's policy.
         question: Only of this question; ``None`` for all that was measured.
         min_coverage: Least share of applicable rows that must be scored, per evaluator and model; the policy's for
             each metric if it is not given.
-        run: Its id, for commands.
     """
     asked = {"question": question}
     if crashed := records(connection, sql("gate/crashed"), asked):

@@ -25,8 +25,6 @@ def register_jobs(
     """Fill the tables ``evaluators``, ``metrics`` and ``rules``.
 
     Args:
-        needs: The jobs with their needs.
-        policy: The gate's policy.
         named: Ids of the evaluators that were asked for by id.
     """
     evaluators: list[dict[str, Any]] = []
@@ -100,11 +98,7 @@ def register_jobs(
 
 
 def run_threshold(evaluator: Evaluator, metric: Metric, rule: Rule) -> float | None:
-    """Return the threshold of a metric in this run: the parameter's, else the policy's, else the metric's own.
-
-    Args:
-        rule: What the policy asks of it.
-    """
+    """Return the threshold of a metric in this run: the parameter's, else the policy's, else the metric's own."""
     usual = metric.threshold if rule.threshold is None else rule.threshold
     given = evaluator.params.metric_threshold
     if isinstance(given, Mapping):
@@ -126,8 +120,6 @@ def gather(
     Every planned row ends with exactly one line per metric: scored, unscored with a reason, or not applicable.
 
     Args:
-        jobs: The evaluators of the run.
-        lane: Only those of this lane.
         only: Numbers of the evaluators whose scores are gathered; by default all.
     """
     connection.execute("BEGIN")

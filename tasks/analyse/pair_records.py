@@ -77,12 +77,7 @@ class _Sums:
 
 
 def read_pairs(connection: DuckDBPyConnection, evaluator_id: int) -> list[JudgedPair]:
-    """Return the comparisons of a run's evaluator, each once although the rows of both models tell of it.
-
-    Args:
-        connection: The run, with the dataset's views.
-        evaluator_id: The evaluator, whose payloads are outcomes of pairs.
-    """
+    """Return the comparisons of a run's evaluator, each once although the rows of both models tell of it."""
     found = perturbation_clusters(connection)
     family = dict(zip(found["case_id"].tolist(), found["family"].tolist(), strict=True))
     lines = connection.execute(sql("aggregate/pair_payloads"), [evaluator_id]).fetchall()
@@ -161,11 +156,7 @@ class PositionBias:
 
 
 def position_bias(pairs: Sequence[JudgedPair]) -> PositionBias | None:
-    """Measure how a judge's verdicts depend on the order; ``None`` where too few pairs were asked to tell.
-
-    Args:
-        pairs: The comparisons of all models.
-    """
+    """Measure how a judge's verdicts depend on the order; ``None`` where too few pairs were asked to tell."""
     asked = [pair for pair in pairs if pair.asked > 0]
     bias = _share(asked, lambda pair: pair.orders.get(Order.FIRST, 0.0) - pair.orders.get(Order.SECOND, 0.0), -1.0)
     inconsistent = _share(asked, lambda pair: pair.inconsistent, 0.0)

@@ -27,6 +27,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from scipy.special import gammainc, gammaincc, ndtr
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, one_line
 from leadline.tasks.analyse.clusters import perturbation_clusters
@@ -124,10 +125,6 @@ def _why_not(n_values: int, longest: int) -> str:
 def require_columns(connection: DuckDBPyConnection, names: Sequence[str]) -> None:
     """Refuse a name that is no column of the dataset.
 
-    Args:
-        connection: A database with the dataset's views.
-        names: The names asked for.
-
     Raises:
         UsageError: The dataset has no such column.
     """
@@ -149,7 +146,6 @@ def fill_slice_rows(
     """Fill the table ``slice_rows`` and say which columns have slices.
 
     Args:
-        connection: The run's database, aggregated.
         names: Columns to slice by; all that suit when empty.
         demanded: Columns that the run's policy names: they are taken in any case.
     """
@@ -235,11 +231,7 @@ def _choose(connection: DuckDBPyConnection, values: Mapping[str, Sequence[str]])
 
 
 def slice_in_words(column: str, value: str) -> str:
-    """Return the rows of a slice in words: "rows of category tides", "questions of 6 to 10 words".
-
-    Args:
-        column: Name of the column.
-    """
+    """Return the rows of a slice in words: "rows of category tides", "questions of 6 to 10 words"."""
     value = one_line(value)
     return {
         "category": f"rows of category {value}",
@@ -264,7 +256,6 @@ def find_slices(connection: DuckDBPyConnection, *, names: Sequence[str] = ()) ->
     policy gives another role than *information*. Only the latter are compared with the rest.
 
     Args:
-        connection: The run's database, aggregated.
         names: Columns to slice by, besides those that the policy names; all that suit when empty.
     """
     metrics = {line["metric_id"]: line for line in records(connection, sql("slices/metrics"))}
@@ -430,8 +421,6 @@ def permutation_p(
         population: Size of the population.
         step: Distance between possible values of a single one; 0 where they are continuous.
     """
-    from scipy.special import gammainc, gammaincc, ndtr
-
     rest = population - drawn
     spread = np.sqrt(np.maximum(variance, 0.0) * rest / (drawn * (population - 1)))
     constant = spread <= 1e-12 * (np.abs(deviation) + 1e-300)

@@ -103,7 +103,6 @@ def clusters(vectors: npt.NDArray[np.float64], *, least: float) -> list[list[int
     """Divide points by Ward's method into as many groups as have the best mean silhouette.
 
     Args:
-        vectors: One row per point.
         least: Mean silhouette below which a division is none: the points are one cloud.
 
     Returns:
@@ -139,9 +138,7 @@ def distinctive_words(texts: Sequence[str], others: Sequence[str], *, most: int 
     Words are counted once per text. The log-odds of a word have the words of all texts as their prior.
 
     Args:
-        texts: The group.
         others: Texts to tell it from.
-        most: Words at most.
     """
     inside, outside = _counted(texts), _counted(others)
     every = inside + outside

@@ -60,7 +60,6 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
 
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
-        settings: The run's settings, which name the judges.
     """
     evaluator = job.build()
     if not evaluator.spec.judge:
@@ -94,11 +93,6 @@ def _calls(connection: DuckDBPyConnection, job: EvaluatorJob, evaluator: Evaluat
 def require_prices(evaluators: Iterable[Evaluator], settings: Settings, limits: Limits) -> None:
     """Refuse judges whose price is unknown where money is limited.
 
-    Args:
-        evaluators: The evaluators of the run.
-        settings: The run's settings, which name the judges.
-        limits: What may be spent.
-
     Raises:
         UsageError: The price of a judge is unknown.
     """
@@ -119,10 +113,8 @@ def with_canaries(
 
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
-        jobs: The evaluators of the run.
         estimates: The estimates without canaries, by id.
         canaries: For each the evaluators that it is put to.
-        settings: The run's settings, which name the judges.
     """
     judging = [job.evaluator_id for job in jobs if job.lane == "judge"]
     counts = "SELECT count(DISTINCT row_id) FROM to_compute WHERE evaluator_id IN (SELECT unnest(?))"
@@ -155,9 +147,6 @@ def _install() -> str:
 def require_judge_price(judge: JudgeConfig, limits: Limits) -> None:
     """Refuse a judge whose price is unknown where money is limited.
 
-    Args:
-        limits: What may be spent.
-
     Raises:
         UsageError: Its price is unknown.
     """
@@ -175,8 +164,6 @@ def require_model_price(model: JudgeConfig, limits: Limits, call_cost: float | N
     """Refuse a model under test whose price is unknown where money is limited.
 
     Args:
-        model: How it is called.
-        limits: What may be spent.
         call_cost: The most that one call costs, ``None`` where that is not stated.
         by_token: Whether it is priced by token.
 

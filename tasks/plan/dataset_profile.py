@@ -113,11 +113,7 @@ class DatasetProfile:
 
 
 def profile(dataset: Path) -> DatasetProfile:
-    """Return the facts about a loaded dataset.
-
-    Args:
-        dataset: Its folder.
-    """
+    """Return the facts about a loaded dataset."""
     with connect() as connection:
         attach_dataset(connection, dataset)
         connection.execute(sql("plan/words"))
@@ -137,7 +133,6 @@ def why_not(evaluator: Evaluator, facts: DatasetProfile, *, by_kind: bool) -> st
     """Return why a dataset is not for an evaluator, ``""`` if it is.
 
     Args:
-        facts: The facts about the dataset.
         by_kind: Whether the fields that the evaluator needs and the kinds of dataset that it suits count too, besides
             the distinction between texts and annotated data items.
     """

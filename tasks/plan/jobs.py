@@ -97,8 +97,6 @@ def make_jobs(
     An evaluator whose identity cannot be determined gets a job with an error, so that the others go on.
 
     Args:
-        evaluators: The evaluators of the run.
-        settings: The run's settings.
         trials: Repetitions per row of evaluators that ask a judge; the others are deterministic.
         trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
     """
@@ -155,9 +153,6 @@ def write_jobs(
     API keys are not in it: a worker takes them from its own environment.
 
     Args:
-        jobs: The evaluators of the run.
-        settings: The run's settings.
-        limits: The budget for judge calls.
         canaries: Digest of the canaries' dataset, ``""`` if there are none.
     """
     document = {
@@ -199,11 +194,7 @@ def settings_record(settings: Settings) -> dict[str, Any]:
 
 
 def quarantined_judges(run: Run) -> Mapping[str, str]:
-    """Return the judges that rows of a run are not put to, each with the reason, by key.
-
-    Args:
-        run: The run, whose plan is here.
-    """
+    """Return the judges that rows of a run are not put to, each with the reason, by key."""
     try:
         return dict(json.loads((run.plan / QUARANTINED).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -308,13 +299,11 @@ def cut(
 
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
-        jobs: The evaluators of the run.
         run: The run; its plan folder gets the files, and its record names the dataset.
         processes: Processes of the cpu lane; it gets about four chunks for each, if they are worth it.
         workers: Workers online by lane; the chunks of these lanes are larger.
         lasting: The workers stay, so that a chunk pays no start: they are places for chunks of the usual size.
         part: Name of this part of the plan, where a run is planned in several.
-        lanes: Only these lanes.
         wave: Only the rows of this wave; see :mod:`leadline.tasks.stopping.waves`.
         dataset: Digest of the dataset that the rows are from; by default the run's.
     """
@@ -343,7 +332,6 @@ def local_chunk_size(lane: Lane, rows: int, places: int) -> int:
     """Return the number of rows in a chunk that is scored on this machine, or by a worker that stays.
 
     Args:
-        rows: Rows with something to compute.
         places: Places at which chunks are scored at a time, such as processes of the cpu lane.
     """
     least, most = CHUNK_ROWS[lane]
@@ -357,9 +345,7 @@ def shard_size(lane: Lane, rows: int, scores: int, workers: int) -> int:
     There are as many chunks as the workers can share, more if they would be too large, and fewer if too small.
 
     Args:
-        rows: Rows with something to compute.
         scores: Row scores to compute in them.
-        workers: Workers online.
     """
     trip = TRIPS[lane]
     shares = min(trip.shares * workers, -(-scores // trip.least))

@@ -64,9 +64,6 @@ def plan(
     """Fill the tables ``keys``, ``plan`` and ``to_compute`` and return what each job needs.
 
     Args:
-        connection: A connection that shows the dataset's views.
-        store: The store with the scores of earlier runs.
-        jobs: The evaluators of the run.
         model_keys: Only the rows of these models; all when empty.
         rows: Only these rows; all when left out.
     """
@@ -162,7 +159,6 @@ def expect_further_trials(connection: DuckDBPyConnection, store: Store, jobs: Se
 
     Args:
         connection: A connection on which :func:`plan` has run, for a preview.
-        jobs: The evaluators of the run.
 
     Returns:
         About how many scores that is, by evaluator; only of those that judge again by what the first trial says.
@@ -189,11 +185,7 @@ def expect_further_trials(connection: DuckDBPyConnection, store: Store, jobs: Se
 
 
 def compute_missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob) -> tuple[int, int]:
-    """Add what the store lacks of the table ``wanted`` to ``to_compute``; return how many are wanted and lacking.
-
-    Args:
-        connection: A connection with the tables of a plan.
-    """
+    """Add what the store lacks of the table ``wanted`` to ``to_compute``; return how many are wanted and lacking."""
     files = segments(store.scores(job.evaluator, job.config))
     known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({files})) AS known USING (key, trial)" if files else ""
     connection.execute(f"INSERT INTO to_compute SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}")
@@ -228,11 +220,7 @@ _SEED: Final = "|trials-v1"
 
 
 def in_two_phases(connection: DuckDBPyConnection, job: EvaluatorJob) -> bool:
-    """Return whether the rows that a job judges again are chosen by what their first trial says.
-
-    Args:
-        connection: The dataset.
-    """
+    """Return whether the rows that a job judges again are chosen by what their first trial says."""
     if job.trial_rows != AUTO:
         return False
     (pairs,) = connection.execute(sql("plan/has_pairs")).fetchall()[0]
@@ -243,7 +231,6 @@ def draw_rows(connection: DuckDBPyConnection, job: EvaluatorJob, reads_id: int) 
     """Draw the rows that a job judges again, whatever their first trial says: fill the table ``again``.
 
     Args:
-        connection: The plan.
         reads_id: Which keys it goes by.
     """
     least, share, most = sample_size(job.trial_rows)
@@ -303,7 +290,6 @@ def expect_pairs(connection: DuckDBPyConnection, job: EvaluatorJob, reads_id: in
     """Draw as many pairs as a job is likely to judge again, before anything is scored: fill ``again``.
 
     Args:
-        connection: The plan.
         reads_id: Which keys it goes by.
     """
     sizes = {"flipping": FLIPPING, "least": LEAST_PAIRS, "share": PAIR_SHARE}
@@ -312,10 +298,5 @@ def expect_pairs(connection: DuckDBPyConnection, job: EvaluatorJob, reads_id: in
 
 
 def two_phase_jobs(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> tuple[EvaluatorJob, ...]:
-    """Return the jobs that judge again by what the first trial says.
-
-    Args:
-        connection: The dataset.
-        jobs: The evaluators of the run.
-    """
+    """Return the jobs that judge again by what the first trial says."""
     return tuple(job for job in jobs if job.samples and not job.error and in_two_phases(connection, job))

@@ -34,6 +34,7 @@ from leadline.evaluators.ground import (
     settings_table,
 )
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.judge.yaml_evaluators import load_folder
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status
 from leadline.evaluators.settings import Settings
@@ -79,8 +80,6 @@ def choose(
 
     Args:
         ids: Further evaluators.
-        params: Parameters by evaluator id.
-        settings: The run's settings.
         standing: Parameters that evaluators have besides, whether they are named or not.
 
     Raises:
@@ -147,8 +146,6 @@ def load_own_evaluators(settings: Settings) -> None:
     for file in settings.evaluator_files:
         load_evaluator_file(file)
     if settings.evaluators_dir:
-        from leadline.evaluators.judge.yaml_evaluators import load_folder
-
         load_folder(settings.evaluators_dir)
 
 
@@ -156,9 +153,6 @@ def missing_weights(evaluator: Evaluator, ctx: EvalContext) -> tuple[str, tuple[
     """Return why an evaluator's weights cannot be loaded (``""`` if they can), and those that are not here.
 
     Weights that are here but damaged, or pickled where that is not allowed, are a reason but not among the latter.
-
-    Args:
-        ctx: Gives the models that its settings name.
     """
     found = [status(ref, allow_pickle=ctx.settings.allow_pickle) for ref in evaluator.models(ctx)]
     absent = tuple(each.ref for each in found if each.path is None)
@@ -175,12 +169,7 @@ def named_models(evaluators: Sequence[Evaluator]) -> list[str]:
 
 
 def applicable_to(choice: Choice, dataset: Path) -> Choice:
-    """Drop the unnamed evaluators that a dataset is not for; if none would remain, keep all.
-
-    Args:
-        choice: The evaluators of the request.
-        dataset: Folder of the loaded dataset.
-    """
+    """Drop the unnamed evaluators that a dataset is not for; if none would remain, keep all."""
     if not choice.unnamed and not choice.left_out:
         return choice
     facts = profile(dataset)
@@ -240,12 +229,7 @@ def with_default_embedder(settings: Settings) -> Settings:
 
 
 def embedder_in_words(choice: Choice, settings: Settings) -> str:
-    """Say which embedder the evaluators of a run use, and why; ``""`` where none would use one.
-
-    Args:
-        choice: The evaluators.
-        settings: The run's settings.
-    """
+    """Say which embedder the evaluators of a run use, and why; ``""`` where none would use one."""
     asked = {ref.source for evaluator in choice.evaluators for ref in _embedders(evaluator, settings)}
     if not asked:
         absent = [get(id_)() for id_, why in choice.left_out.items() if why.endswith(NOT_HERE)]

@@ -38,21 +38,12 @@ _SHOWN_FROM: Final = 100
 
 
 def attributable_jobs(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> tuple[EvaluatorJob, ...]:
-    """Return the jobs whose flips can be told apart: those that judge pairs again, and read of a row only itself.
-
-    Args:
-        connection: The dataset.
-        jobs: The evaluators of the run.
-    """
+    """Return the jobs whose flips can be told apart: those that judge pairs again, and read of a row only itself."""
     return tuple(job for job in two_phase_jobs(connection, jobs) if reads_only_the_row(job.reads))
 
 
 def check_attributable(connection: DuckDBPyConnection, evaluators: Iterable[Evaluator]) -> None:
     """Refuse to tell flips apart where there are none of a judge.
-
-    Args:
-        connection: The dataset.
-        evaluators: The evaluators of the run.
 
     Raises:
         UsageError: The dataset has no perturbed copies, or no evaluator asks a judge about a single answer.
@@ -81,7 +72,6 @@ def make_third_rows(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]
 
     Args:
         connection: The run, whose pairs are drawn.
-        jobs: The jobs whose flips are told apart.
     """
     connection.execute(sql("plan/third_pairs"), [[job.evaluator_id for job in jobs]])
     connection.execute(sql("plan/third_tables"))
@@ -121,10 +111,6 @@ def cut_third_rows(
 
     Args:
         connection: The run, on which :func:`plan_third_rows` has run.
-        jobs: The jobs whose flips are told apart.
-        processes: Processes of the cpu lane.
-        workers: Workers online by lane.
-        lasting: The workers stay from chunk to chunk.
     """
     ids = [job.evaluator_id for job in jobs]
     lacking = "SELECT count(*) FROM to_compute WHERE evaluator_id IN (SELECT unnest(?))"
@@ -172,7 +158,6 @@ def expect_third_rows(connection: DuckDBPyConnection, store: Store, jobs: Sequen
 
     Args:
         connection: A connection on which the further trials are expected, for a preview.
-        jobs: The evaluators of the run.
 
     Returns:
         About how many scores that is, by evaluator.

@@ -160,7 +160,6 @@ class Policy:
         1 must be good on all rows, so that its threshold is its best value unless a rule gives another.
 
         Args:
-            spec: The evaluator.
             model: The embedder that its values come from, with its revision.
             named: Whether somebody named the evaluator, or wrote it: then its primary metric decides, by rows if it
                 passes or fails each, else by its mean.
@@ -219,10 +218,6 @@ class Policy:
 
         Among equals the primary one, then the first. Of a pass/fail check it is the metric that a rule makes a *must*,
         such as the leaks in answers, apart from those in retrieved contexts.
-
-        Args:
-            metrics: The evaluator's metrics.
-            rules: Their rules, by key.
         """
         order = list(Role)
         return min(metrics, key=lambda metric: (order.index(rules[metric.key].role), not metric.primary)).key
@@ -232,7 +227,6 @@ class Policy:
 
         Args:
             rules: Settings that replace those of the same rules here.
-            **settings: Other fields of the policy.
         """
         joined = {name: {**self.rules.get(name, {}), **rules.get(name, {})} for name in [*self.rules, *rules]}
         return replace(self, rules=joined, **settings)
@@ -281,7 +275,6 @@ def rule_names(spec: Spec, metric: Metric, model: str = "") -> Sequence[str]:
     """Return the names of the rules that are for a metric, the most particular one last.
 
     Args:
-        spec: The evaluator.
         model: The embedder that its values come from.
     """
     judge = [JUDGE] if spec.judge else []

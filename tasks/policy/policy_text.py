@@ -35,11 +35,7 @@ def in_words(policy: Policy) -> Iterator[str]:
 
 
 def differences(policy: Policy, usual: Policy) -> Iterator[str]:
-    """Yield the lines of a policy on the metrics of which it asks something else than another policy, by role.
-
-    Args:
-        usual: The policy that it is compared with.
-    """
+    """Yield the lines of a policy on the metrics of which it asks something else than another policy, by role."""
     known = {
         (role, limits, name)
         for role, lines in _lines(usual).items()

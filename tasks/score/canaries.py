@@ -55,9 +55,6 @@ class Canary:
 def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tuple[str, tuple[Canary, ...]]:
     """Load a canary file into the store and return its digest and its canaries.
 
-    Args:
-        jobs: The evaluators of the run.
-
     Raises:
         UsageError: It has too many rows, expects no score of an evaluator of the run, or expects an impossible one.
         DatasetError: It is not a dataset.
@@ -79,7 +76,6 @@ def read_canaries(folder: Path, source: str = "The canary file") -> tuple[Canary
     """Return the rows of a loaded dataset that have expected scores.
 
     Args:
-        folder: Folder of the dataset.
         source: Name of the file for messages.
 
     Raises:
@@ -141,7 +137,6 @@ def failed_by(canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: 
     the chunk's rows will be unscored for the same reason.
 
     Args:
-        evaluators: Those that score rows of the chunk.
         ctx: The run's settings and shared resources, with a cache salt of the chunk's own.
     """
     wanted = [

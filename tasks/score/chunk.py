@@ -28,6 +28,7 @@ from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
+from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.plan.jobs import (
     Chunk,
     EvaluatorJob,
@@ -42,6 +43,7 @@ from leadline.tasks.score.scoring import Ask, score_together, unscored
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
+from leadline.tasks.store.vectors.vectors import ParquetVectors
 
 log = logging.getLogger("leadline.score")
 
@@ -178,11 +180,7 @@ def scoring_context(store: Store, settings: Settings, occasion: str = "", limits
     Args:
         occasion: Name under which calls are put on record, such as a run's id, and share a budget; without one there is
             no ledger.
-        limits: That budget.
     """
-    from leadline.tasks.ledger.location import open_ledger
-    from leadline.tasks.store.vectors.vectors import ParquetVectors
-
     ledger = open_ledger(store, occasion, limits) if occasion and settings.judges else None
     return EvalContext(settings, vectors=ParquetVectors(store), ledger=ledger)
 

@@ -49,7 +49,6 @@ class LocalLanes(AbstractContextManager["LocalLanes"]):
     """Scores chunks on this machine.
 
     Args:
-        processes: Processes of the cpu lane.
         chunks: All chunks to come; decides whether a pool is worth its start.
     """
 
@@ -152,7 +151,6 @@ def drive(
     Args:
         chunks: What to score; the order is kept within a lane.
         widths: Chunks in work at a time, by lane.
-        submit: Starts a chunk and returns its future.
         finished: Called in this thread with each chunk and its finished future.
     """
     waiting: dict[Lane, list[Chunk]] = {}

@@ -69,12 +69,7 @@ class PlannedRows:
 
 
 def read_planned(rows: PlannedRows, fields: Sequence[RowField], *, batch: int) -> Iterator[list[NeededRow]]:
-    """Yield planned rows in batches.
-
-    Args:
-        fields: The fields to fill in.
-        batch: Most rows per batch.
-    """
+    """Yield planned rows in batches."""
     statement = sql("rows/chunk").format(
         columns=_columns(fields),
         pairs=literal(rows.pairs),
@@ -91,13 +86,7 @@ def read_planned(rows: PlannedRows, fields: Sequence[RowField], *, batch: int) -
 def read_rows(
     dataset: Path, row_ids: Sequence[int] | None = None, fields: Collection[RowField] = tuple(_COLUMNS)
 ) -> list[Row]:
-    """Return rows of a small dataset, in its order.
-
-    Args:
-        dataset: Folder of the loaded dataset.
-        row_ids: Only these; all by default.
-        fields: The fields to fill in.
-    """
+    """Return rows of a small dataset, in its order."""
     statement = sql("rows/all").format(columns=_columns(fields), joins=_joins(fields, ">= 0"))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
@@ -124,7 +113,6 @@ def _joins(fields: Collection[RowField], row_ids: str) -> str:
     """Return the joins that bring the answers to originals and those of other models, where they are read.
 
     Args:
-        fields: The fields that are read.
         row_ids: The condition that the ids of the rows meet.
     """
     joins = []

@@ -247,8 +247,6 @@ def advise_threshold(
         labels: 1 for good and 0 for bad.
         scores: The metric's values of the same rows.
         groups: Group of each row: an original with its copies.
-        present: The present threshold.
-        higher_is_better: The metric's direction.
 
     Returns:
         The advice, or ``None`` with under 20 labels of either class.

@@ -39,6 +39,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import stdtrit
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,20 +77,12 @@ class Mean:
     high: float = math.inf
 
     def interval(self, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the interval.
-
-        Args:
-            confidence: Two-sided confidence.
-        """
+        """Return the interval."""
         below, above = self.reach(confidence=confidence)
         return max(self.low, self.value - below), min(self.high, self.value + above)
 
     def reach(self, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return how far the interval reaches below and above the mean, before it is clipped to the range.
-
-        Args:
-            confidence: Two-sided confidence.
-        """
+        """Return how far the interval reaches below and above the mean, before it is clipped to the range."""
         tail = (1 - confidence) / 2
         return (
             self._distance(tail, -self.skew, self.value - self.low),
@@ -125,8 +118,6 @@ class Mean:
 @lru_cache(maxsize=4096)
 def _levels(tail: float, df: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return chances that a share stays unseen, 1 first, and Student's quantile that goes with each."""
-    from scipy.special import stdtrit
-
     worst = UNSEEN * tail / TAIL
     chances = np.concatenate([[1.0], np.geomspace(1.0, worst, _LEVELS)])
     levels = np.minimum(worst / chances, 1 - 1e-9)
@@ -151,14 +142,10 @@ def mean_of_influences(
     not in it: how far the mean moves without it, times the number of rows.
 
     Args:
-        value: The mean of the rows.
-        rows: Number of rows.
         clusters: Number of clusters, at least 1.
         sizes: Sum of the squared sizes of the clusters.
         squares: Sum of the squared influences.
         cubes: Sum of the cubed influences.
-        low: Least value of the range.
-        high: Greatest value of the range.
     """
     even = rows * rows / sizes  # the effective number of clusters
     error = math.sqrt((clusters - 1) / clusters * max(0.0, squares)) / rows
@@ -176,8 +163,6 @@ def mean_of_clusters(
     Args:
         sums: Sum of the values of each cluster.
         sizes: Number of rows of each cluster.
-        low: Least value of the range.
-        high: Greatest value of the range.
     """
     n, clusters = float(sizes.sum()), len(sums)
     means = sums / sizes

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from scipy.special import expit, log_expit, stdtrit
 
 from leadline.tasks.statistics.bounded_mean import TAIL, mean_of_influences
 
@@ -115,11 +116,7 @@ class _Games:
         return len(self.bounds) - 1
 
     def sizes(self, models: int) -> Numbers:
-        """Return the number of comparisons of each model in each cluster.
-
-        Args:
-            models: Number of models.
-        """
+        """Return the number of comparisons of each model in each cluster."""
         cluster = np.repeat(np.arange(self.clusters), np.diff(self.bounds))
         out = np.zeros((self.clusters, models))
         np.add.at(out, (cluster, self.one), 1.0)
@@ -168,24 +165,15 @@ def _fit(played: Numbers, won: Numbers) -> Numbers:
 
 def _chances(found: Numbers) -> Numbers:
     """Return the chance that the model of the row wins against that of the column."""
-    from scipy.special import expit
-
     return np.asarray(expit(found[:, None] - found[None, :]), dtype=np.float64)
 
 
 def _likelihood(found: Numbers, won: Numbers) -> float:
-    from scipy.special import log_expit
-
     return float((won * log_expit(found[:, None] - found[None, :])).sum())
 
 
 def _information(played: Numbers, chance: Numbers) -> Numbers:
-    """Return minus the second derivatives of the log-likelihood, made invertible along the strengths' mean.
-
-    Args:
-        played: Comparisons of each two models.
-        chance: Chance of a win of the row's model against the column's.
-    """
+    """Return minus the second derivatives of the log-likelihood, made invertible along the strengths' mean."""
     weight = played * chance * (1 - chance)
     out: Numbers = np.diag(weight.sum(axis=1)) - weight + weight.sum() / len(played) ** 2
     return out
@@ -198,13 +186,9 @@ def _intervals(
 
     Args:
         games: The comparisons, of at least two clusters.
-        fitted: The strengths.
-        played: Number of comparisons of each two models.
         won: What each model won of those, in its row.
         made_up: Weight of each pair in the made-up case.
     """
-    from scipy.special import stdtrit
-
     chance = _chances(fitted)
     whole = _information(played + made_up, chance)
     squares, cubes = _powers(games, chance, whole)
@@ -257,15 +241,11 @@ class _Curve:
 
     def won_at(self, strength: float) -> float:
         """Return the share of its comparisons that it would win with a strength."""
-        from scipy.special import expit
-
         gap = self.fitted[self.model] - self.fitted + (strength - self.fitted[self.model]) * self._give_way
         return float(self.played @ expit(gap) / self.games)
 
     def slope(self) -> float:
         """Return by how much the share grows for each unit of strength, at the model's own."""
-        from scipy.special import expit
-
         chance = expit(self.fitted[self.model] - self.fitted)
         return float(self.played @ (chance * (1 - chance)) / self.games) * self._give_way
 
@@ -284,8 +264,6 @@ def _variance_of_made_up(chance: Numbers, whole: Numbers, made_up: Numbers) -> N
     """Return the variance of each strength that a half win and a half loss of each pair in the made-up case bring.
 
     Args:
-        chance: Chance of a win of the row's model against the column's.
-        whole: The information of all comparisons.
         made_up: Weight of each pair in the made-up case.
     """
     bread = np.linalg.inv(whole)
@@ -295,13 +273,7 @@ def _variance_of_made_up(chance: Numbers, whole: Numbers, made_up: Numbers) -> N
 
 
 def _powers(games: _Games, chance: Numbers, whole: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the sums of the squares and of the cubes of how far each strength moves by each cluster.
-
-    Args:
-        games: The comparisons.
-        chance: Chance of a win of the row's model against the column's.
-        whole: The information of all comparisons.
-    """
+    """Return the sums of the squares and of the cubes of how far each strength moves by each cluster."""
     squares, cubes = np.zeros(len(chance)), np.zeros(len(chance))
     block = max(1, _MOST_CELLS // len(chance) ** 2)
     for first in range(0, games.clusters, block):
@@ -315,11 +287,8 @@ def _moved(games: _Games, first: int, last: int, chance: Numbers, whole: Numbers
     """Return how far each of some clusters moves the strengths, against a fit without it; a line for each.
 
     Args:
-        games: The comparisons.
         first: The first of the clusters.
         last: One past the last of them.
-        chance: Chance of a win of the row's model against the column's.
-        whole: The information of all comparisons.
     """
     models = len(chance)
     mine = slice(games.bounds[first], games.bounds[last])
@@ -339,8 +308,6 @@ def _moved(games: _Games, first: int, last: int, chance: Numbers, whole: Numbers
 
 
 def _strength(fitted: float, ends: tuple[float, float] | None) -> Strength:
-    from scipy.special import expit
-
     value = float(expit(fitted))
     if ends is None:
         return Strength(value, None, None)

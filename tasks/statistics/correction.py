@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
+from scipy.special import stdtrit
 
 from leadline.tasks.statistics.statistics import Z, wilson
 
@@ -224,10 +225,8 @@ def actively_sampled(
     not make the rest count for less. λ is shrunk by the share of rows that have labels.
 
     Args:
-        labels: Labels of the rows drawn.
         judge_on_labels: The judge's scores of these.
         chances: The chance with which each of these was drawn, in (0, 1].
-        judge_on_all: The judge's scores of all rows.
         groups: Group of each labelled row (an original with its copies); each row is one when left out.
         groups_of_all: The same of all rows.
 
@@ -276,7 +275,6 @@ def rogan_gladen(passed: float, judged: float, rates: ErrorRates) -> Corrected |
 
     Args:
         passed: Share of rows that the judge passes.
-        judged: Number of rows that it judged.
         rates: Its error rates on the borrowed labels.
 
     Returns:
@@ -325,8 +323,6 @@ def _pooled_slope(strata: Sequence[Stratum]) -> float:
 
 def _student(degrees: float) -> float:
     """Return the 97.5 % point of Student's t."""
-    from scipy.special import stdtrit
-
     return Z if math.isinf(degrees) else float(stdtrit(degrees, 0.975))
 
 
@@ -334,7 +330,6 @@ def more_until(labels: int, is_decided: Callable[[float], bool]) -> int | None:
     """Return about how many labels more decide a question if they go on saying what these say.
 
     Args:
-        labels: Labels that there are.
         is_decided: Says whether so many times the present labels would decide it.
 
     Returns:
@@ -352,8 +347,6 @@ def more_for_value(labels: int, value: float, end: float, wanted: float) -> int 
     """Return about how many labels more would take an interval's end off what is wanted.
 
     Args:
-        labels: Labels that there are.
-        value: The corrected value.
         end: The end of its interval on the side of what is wanted.
         wanted: What is wanted, between these two.
     """
@@ -373,10 +366,6 @@ def in_words(more: int | None) -> str:
 
 
 def time_of_person(labels: int) -> str:
-    """Return ``some 10 minutes of a person``.
-
-    Args:
-        labels: How many labels are to be given.
-    """
+    """Return ``some 10 minutes of a person``."""
     minutes = max(5, 5 * round(labels * _SECONDS_A_LABEL / 300))
     return f"some {f'{minutes} minutes' if minutes < 90 else f'{round(minutes / 60)} hours'} of a person"

@@ -59,7 +59,6 @@ def log_wealth_at_once(values: Floats, limit: float, population: int) -> float:
     Args:
         values: Values in [0, 1], in an order drawn at random.
         limit: The hypothesis' greatest mean, in (0, 1].
-        population: As for :func:`log_wealth`.
     """
     rest = population * limit - (np.cumsum(values) - values)
     if (rest <= 0).any():
@@ -131,7 +130,6 @@ def log_e_value(values: Floats, limit: float, population: int | None = None) -> 
     Args:
         values: Values in [0, 1], in an order drawn at random; 0 for none.
         limit: The hypothesis' greatest mean, in [0, 1].
-        population: As for :func:`log_wealth`.
     """
     if not len(values):
         return 0.0

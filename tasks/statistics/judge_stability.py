@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import stdtrit
 
 from leadline.tasks.statistics.statistics import difference, wilson
 
@@ -45,12 +46,10 @@ class PairNoise(NamedTuple):
 
     Attributes:
         net: Unbiased estimate of (p - q)² for each pair.
-        crosswise: Share of the trials of both rows that disagree.
         noise: Share of a row's own trials that disagree, the mean of both rows.
     """
 
     net: Floats
-    crosswise: Floats
     noise: Floats
 
 
@@ -93,8 +92,8 @@ def pair_noise(originals: Floats, copies: Floats) -> PairNoise:
         return ones / count, 2 * ones * (count - ones) / (count * (count - 1))
 
     (p, p_noise), (q, q_noise) = of(originals), of(copies)
-    crosswise, noise = p * (1 - q) + q * (1 - p), (p_noise + q_noise) / 2
-    return PairNoise(crosswise - noise, crosswise, noise)
+    noise = (p_noise + q_noise) / 2
+    return PairNoise(p * (1 - q) + q * (1 - p) - noise, noise)
 
 
 def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) -> NetRate | None:
@@ -112,8 +111,6 @@ def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) ->
     Returns:
         The rate, or ``None`` with fewer than two clusters.
     """
-    from scipy.special import stdtrit
-
     weight = np.ones(len(pairs.net)) if weights is None else weights
     total, repeated = len(pairs.net), weight > 0
     if not repeated.any():
@@ -143,7 +140,6 @@ def net_of_sample(flips: float, pairs: float, disagreeing: float, repeated: floa
     """Return the net rate from single trials and some rows that were judged once more: simple, but wide.
 
     Args:
-        flips: Pairs that flipped.
         disagreeing: Rows whose two trials differ.
         repeated: Rows that were judged twice, drawn at random from those of the pairs.
     """
@@ -168,7 +164,6 @@ class Components:
         """Return the standard error of a mean.
 
         Args:
-            rows: Number of rows.
             trials: How often each is judged.
         """
         return math.sqrt((self.between + self.within / trials) / rows)
@@ -181,17 +176,6 @@ class Components:
             trial_cost: What judging a row once costs.
         """
         return math.sqrt(self.within / self.between * row_cost / trial_cost) if self.between > 0 else math.inf
-
-
-def components(trials: Floats) -> Components:
-    """Return the components of variance of rows that were judged equally often.
-
-    Args:
-        trials: Values, rows by trials, at least two of each.
-    """
-    within = float(trials.var(axis=1, ddof=1).mean())
-    between = float(trials.mean(axis=1).var(ddof=1)) - within / trials.shape[1]
-    return Components(max(0.0, between), within)
 
 
 class Drift(NamedTuple):
@@ -211,39 +195,14 @@ class Drift(NamedTuple):
 def verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
     """Test whether verdicts changed.
 
-    The statistic counts pairs of a fresh and an enrolled reply of one probe that differ. For a probe with b ones among
-    its K + 1 replies, the fresh one is a one with the chance b / (K + 1) and then differs from K + 1 - b others; the
-    probes' distributions are convolved.
+    The statistic counts pairs of a fresh and an enrolled reply of one probe that differ. Of the b ones among a probe's
+    K + f replies, the number among the fresh ones is hypergeometric; the probes' distributions are convolved.
 
     Args:
         enrolled: Verdicts of 0 and 1, probes by K replies.
-        fresh: One new verdict for each probe.
+        fresh: One new verdict for each probe, or probes by f replies.
     """
-    replies = enrolled.shape[1]
-    differing = int((enrolled != fresh[:, None]).sum())
-    chances, expected = np.ones(1), 0.0
-    for ones in (enrolled.sum(axis=1) + fresh).tolist():
-        if ones in (0, replies + 1):
-            continue
-        share = ones / (replies + 1)
-        probe = np.zeros(replies + 1)
-        probe[replies + 1 - ones] += share
-        probe[ones] += 1 - share
-        chances = np.convolve(chances, probe)
-        expected += share * (replies + 1 - ones) + (1 - share) * ones
-    p = float(min(1.0, chances[differing:].sum())) if differing else 1.0
-    return Drift(p, float(differing), expected)
-
-
-def repeated_verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
-    """Test whether verdicts changed, with several fresh replies to each probe.
-
-    Of the b ones among a probe's K + f replies, the number among the fresh ones is hypergeometric.
-
-    Args:
-        enrolled: Verdicts of 0 and 1, probes by K replies.
-        fresh: New verdicts, probes by f replies.
-    """
+    fresh = fresh.reshape(len(enrolled), -1)
     old, new = enrolled.shape[1], fresh.shape[1]
     old_ones, new_ones = enrolled.sum(axis=1), fresh.sum(axis=1)
     differing = int((new_ones * (old - old_ones) + (new - new_ones) * old_ones).sum())
@@ -264,15 +223,12 @@ def _differing_of_probe(ones: int, old: int, new: int) -> tuple[Floats, float]:
 
     Args:
         ones: Ones among all its replies.
-        old: Its enrolled replies.
-        new: Its fresh replies.
     """
-    from scipy.stats import hypergeom
-
-    hits = np.arange(max(0, ones - old), min(ones, new) + 1)
-    counts = hits * (old - ones + hits) + (new - hits) * (ones - hits)
-    probability = hypergeom.pmf(hits, old + new, ones, new)
-    return np.bincount(counts, probability, minlength=1).astype(float), float((counts * probability).sum())
+    hits = range(max(0, ones - old), min(ones, new) + 1)
+    counts = np.array([hit * (old - ones + hit) + (new - hit) * (ones - hit) for hit in hits])
+    ways = [math.comb(ones, hit) * math.comb(old + new - ones, new - hit) for hit in hits]
+    chances = np.array([way / math.comb(old + new, new) for way in ways])
+    return np.bincount(counts, chances, minlength=1).astype(float), float(counts @ chances)
 
 
 def value_drift(enrolled: Floats, fresh: Floats, *, permutations: int = _PERMUTATIONS) -> Drift:
@@ -284,7 +240,6 @@ def value_drift(enrolled: Floats, fresh: Floats, *, permutations: int = _PERMUTA
     Args:
         enrolled: Values, probes by K replies.
         fresh: One new value for each probe, or probes by f replies.
-        permutations: Number of permutations drawn.
     """
     together = np.column_stack([fresh, enrolled])
     probes, replies = together.shape

@@ -20,6 +20,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import bdtr, ndtr, ndtri, stdtr, stdtrit
 
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, UNSEEN, Mean, mean_of_clusters
 from leadline.tasks.statistics.statistics import Interval
@@ -102,9 +103,7 @@ def measure(series: PairedSeries, *, flips: int = FLIPS, confidence: float = CON
     * Infinite differences: no interval, the exact sign test.
 
     Args:
-        series: The differences.
         flips: Sign flips to draw where there are too many to count.
-        confidence: Confidence of the interval.
     """
     values = series.differences
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
@@ -184,14 +183,7 @@ def _count(clusters: npt.NDArray[np.int64] | None) -> int:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Return the exact two-sided p-value of wins against losses, ties aside: McNemar's exact test.
-
-    Args:
-        wins: Pairs in which the candidate is better.
-        losses: Pairs in which it is worse.
-    """
-    from scipy.special import bdtr
-
+    """Return the exact two-sided p-value of wins against losses, ties aside: McNemar's exact test."""
     total = wins + losses
     return min(1.0, 2 * float(bdtr(min(wins, losses), total, 0.5))) if total else 1.0
 
@@ -240,8 +232,6 @@ def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int
 
 def _student(sums: npt.NDArray[np.float64]) -> float:
     """Return the two-sided p-value of Student's test of "no difference"."""
-    from scipy.special import stdtr
-
     n, error = len(sums), float(sums.std(ddof=1)) / math.sqrt(len(sums))
     return 2 * float(stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
 
@@ -266,8 +256,6 @@ def detectable(measured: PairedResult, level: float) -> float | None:
         measured: Effect and standard error of the pairs.
         level: Significance level of the two-sided test, for example 0.05.
     """
-    from scipy.special import stdtrit
-
     if not measured.error or measured.groups < 2 or 2.0 ** (1 - measured.groups) > level:
         return None
     df = measured.groups - 1
@@ -282,7 +270,6 @@ def least_cases(margin: float, width: float, *, binary: bool) -> int | None:
 
     Args:
         margin: The largest tolerated worsening.
-        width: Width of the metric's range.
         binary: Whether a row's value is 0 or 1.
     """
     if not 0 < margin < width < math.inf:
@@ -302,7 +289,6 @@ def cases_to_decide(measured: PairedResult, margin: float, level: float) -> int 
     anybody could collect.
 
     Args:
-        measured: The pairs seen so far.
         margin: The largest tolerated worsening.
         level: Significance level of the two-sided test, for example 0.05.
     """
@@ -332,8 +318,6 @@ def _least(chance: Callable[[int], float], start: int) -> int | None:
 
 
 def _chance_of_means(n: int, mean: Mean, margin: float, level: float) -> Callable[[int], float]:
-    from scipy.special import ndtr, ndtri
-
     def chance(cases: int) -> float:
         then = mean.of_more(cases / n)
         below, above = then.reach()
@@ -347,8 +331,6 @@ def _chance_of_means(n: int, mean: Mean, margin: float, level: float) -> Callabl
 
 
 def _chance_of_shares(measured: PairedResult, margin: float, level: float) -> Callable[[int], float]:
-    from scipy.special import bdtr
-
     n, wins, losses = measured.n, measured.wins, measured.losses
     changed = (wins + losses + 1) / (n + 1)  # half a case on either side, since what was not seen can still happen
     doubt = np.random.default_rng(_SEED).normal(0, _DOUBT * math.sqrt(changed / n), _DRAWS)
@@ -372,14 +354,7 @@ _ROUNDS: Final = 8  # as exact as a float
 
 
 def score_interval(wins: int, losses: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Tango's interval of (wins - losses) / n.
-
-    Args:
-        wins: Pairs that are 0 then 1.
-        losses: Pairs that are 1 then 0.
-        n: All pairs.
-        confidence: Two-sided confidence.
-    """
+    """Return Tango's interval of (wins - losses) / n."""
     effect, z = (wins - losses) / n, NormalDist().inv_cdf((1 + confidence) / 2)
     low = -1.0 if effect <= -1 else _difference_at(wins, losses, n, (-1.0, effect), z)
     high = 1.0 if effect >= 1 else _difference_at(wins, losses, n, (effect, 1.0), -z)
@@ -393,8 +368,6 @@ def score_statistic(
 
     Args:
         wins: Pairs that are 0 then 1, one number or many.
-        losses: Pairs that are 1 then 0, as many numbers.
-        n: All pairs.
         difference: The true difference, in (-1, 1), one number or many.
     """
     won, lost = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
+from scipy.special import bdtrc, betaincinv
 
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, Mean, mean_of_influences
 
@@ -59,12 +60,7 @@ class Interval:
         return value < self.low or value > self.high
 
     def surely(self, low: float, high: float) -> Interval:
-        """Return the interval that decides: one that trusts the values seen has no end where the range has none.
-
-        Args:
-            low: Least value of the metric's range.
-            high: Greatest value of the metric's range.
-        """
+        """Return the interval that decides: one that trusts the values seen has no end where the range has none."""
         if self.method != TRUSTING:
             return self
         ends = low if math.isinf(low) else self.low, high if math.isinf(high) else self.high
@@ -194,8 +190,6 @@ def clopper_pearson(share: float, n: float) -> tuple[float, float]:
         share: Observed share in [0, 1].
         n: Number of observations, > 0; may be fractional (an effective number).
     """
-    from scipy.special import betaincinv
-
     hits, misses = share * n, (1 - share) * n
     low = 0.0 if share <= 0 else float(betaincinv(hits, misses + 1, TAIL))
     high = 1.0 if share >= 1 else float(betaincinv(hits + 1, misses, 1 - TAIL))
@@ -209,8 +203,6 @@ def binomial_test(hits: int, n: int, share: float) -> float:
         n: All; without any the chance is 1.
         share: The chance of a hit.
     """
-    from scipy.special import bdtrc
-
     return float(bdtrc(hits - 1, n, share)) if hits else 1.0
 
 
@@ -219,9 +211,6 @@ def fisher_exact(hits: int, drawn: int, marked: int, n: int) -> float:
 
     Args:
         hits: Marked ones among those drawn.
-        drawn: All that are drawn.
-        marked: All that are marked.
-        n: All there are.
     """
     ways, more = math.comb(marked, hits) * math.comb(n - marked, drawn - hits), 0
     for found in range(hits, min(drawn, marked) + 1):
@@ -301,13 +290,6 @@ def bounds(
     """Return the mean if every unscored row had the worst value of the range, and if it had the best.
 
     A bound is ``None`` where rows are missing and that end of the range is infinite, or nothing was to be scored.
-
-    Args:
-        value: Mean of the scored rows.
-        scored: Number of scored rows.
-        unscored: Number of unscored rows.
-        worst: Worst value of the range.
-        best: Best value of the range.
     """
     if unscored == 0:
         return value, value
@@ -346,11 +328,6 @@ def verdict(judged: Judged, threshold: float | None, *, higher_is_better: bool) 
     unscored rows were worst; ``fail`` needs all of the interval on the bad side and the value still bad if all unscored
     rows were best. Everything else is ``inconclusive``. An infinite mean has no interval and needs none: no number of
     further rows would make it finite.
-
-    Args:
-        judged: The value with its interval, bounds and coverage.
-        threshold: The threshold, if there is one.
-        higher_is_better: The metric's direction.
     """
     if threshold is None:
         return None

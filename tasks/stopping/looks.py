@@ -83,8 +83,6 @@ def gate_questions(
     """Return what the gate asks of judges' metrics.
 
     Args:
-        connection: The run, planned in waves.
-        policy: The gate's policy.
         fail_on: ``high`` or ``medium``.
         min_coverage: Least share of rows to be scored, instead of the policy's.
     """
@@ -197,8 +195,6 @@ def open_ends(connection: DuckDBPyConnection, policy: Policy, fail_on: str) -> s
     """Return what else than means of judged metrics can fail the gate, so that these cannot decide that it passes.
 
     Args:
-        connection: The run, planned in waves.
-        policy: The gate's policy.
         fail_on: ``high`` or ``medium``.
 
     Returns:
@@ -226,7 +222,6 @@ def certain_failures(connection: DuckDBPyConnection, policy: Policy, fail_on: st
 
     Args:
         connection: The run, with the scores of all evaluators gathered.
-        policy: The gate's policy.
         fail_on: ``high`` or ``medium``.
     """
     ((others,),) = connection.execute("SELECT count(*) FROM evaluators WHERE lane <> 'judge'").fetchall()
@@ -332,7 +327,6 @@ def look_at(
         connection: The run, with the scores of these waves gathered.
         wave: The last wave; what is known of rows beyond it is not looked at.
         may_pass: Whether means can decide that the gate passes.
-        level: Chance of a wrong decision.
     """
     return judge_evidence(questions, read_seen(connection, questions, wave), may_pass=may_pass, level=level)
 
@@ -342,7 +336,6 @@ def read_seen(connection: DuckDBPyConnection, questions: Sequence[GateQuestion],
 
     Args:
         connection: The run, with the scores of these waves gathered.
-        wave: The last wave.
     """
     if not questions:
         return []
@@ -372,9 +365,7 @@ def judge_evidence(
     """Return the decision that what was seen allows.
 
     Args:
-        seen: What was seen of each.
         may_pass: Whether means can decide that the gate passes.
-        level: Chance of a wrong decision.
     """
     logs = [e_values(question, each) for question, each in zip(questions, seen, strict=True)]
     fails = adjusted([math.exp(min(fail, _MOST_LOG)) for _, fail in logs])
@@ -399,9 +390,6 @@ def e_values(question: GateQuestion, seen: Seen) -> tuple[float, float]:
     """Return the logarithms of the e-values for a pass and for a failure.
 
     Rows that could not be measured count as worst for a pass and as best for a failure.
-
-    Args:
-        seen: What was seen of it.
     """
     applicable = seen.scored + seen.unscored
     worst = cluster_units(seen.good, applicable, question.pass_at, seen.largest)
@@ -418,9 +406,6 @@ def log_e_of_coverage(question: GateQuestion, seen: Seen) -> float:
     """Return the logarithm of the e-value against "less than the wanted share of all rows can be scored".
 
     It is the mean of two: a careful one, and one that grows fastest while no row fails and is 0 as soon as one does.
-
-    Args:
-        seen: What was seen of it.
     """
     least = question.min_coverage
     if least <= 0 or seen.clusters is None:
@@ -446,11 +431,6 @@ def give_valid_intervals(connection: DuckDBPyConnection, wave: int, policy: Poli
     """Replace the intervals and verdicts of judged means by those that hold although judging stopped early.
 
     They are intervals of the mean over the whole dataset. A metric whose range has no two ends keeps its ordinary one.
-
-    Args:
-        connection: The run, aggregated.
-        wave: The last wave that was judged.
-        policy: The gate's policy.
     """
     metrics = {
         line["metric_id"]: line for line in records(connection, sql("stopping/judged_metrics")) if is_bounded(line)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core import Evaluator, Metric
 from leadline.evaluators.ground import ErrorCode, UsageError, listing, percent
-from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db import lines_shown, sql
 from leadline.tasks.ground.files import digest
@@ -39,11 +38,7 @@ LEAST_AT_FIRST: Final = 50
 
 
 def number_of_waves(clusters: int) -> tuple[int, int]:
-    """Return into how many parts clusters are divided, and how many of the first of these are one wave.
-
-    Args:
-        clusters: Number of clusters.
-    """
+    """Return into how many parts clusters are divided, and how many of the first of these are one wave."""
     parts = max(1, min(MOST_WAVES, clusters // LEAST_CLUSTERS))
     return parts, min(parts, -(-LEAST_AT_FIRST * parts // max(1, clusters)))
 
@@ -55,9 +50,9 @@ def order_in_waves(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob],
 
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
-        jobs: The evaluators of the run.
-        dataset: Digest of the dataset.
     """
+    from leadline.tasks.analyse.clusters import perturbation_clusters
+
     judged = [job for job in jobs if job.lane == "judge" and not job.error]
     seed = digest([dataset, "stop-v1"])
     connection.register("families", perturbation_clusters(connection))
@@ -145,10 +140,7 @@ def check_stoppable(
     """Refuse a request whose outcome no part of the rows can decide.
 
     Args:
-        evaluators: The evaluators of the run.
-        policy: The gate's policy.
         fail_on: Least severity of a problem that fails the gate, or ``never``.
-        compared: Whether the run is compared with another that was named.
         gate_on: What decides metrics that ask a judge, as ``--gate-on`` has it.
 
     Raises:
@@ -225,7 +217,6 @@ def stop_in_words(outcome: WaveOutcome, gate: str) -> str:
     """Return for people what was decided when, and what that saved.
 
     Args:
-        outcome: What was decided.
         gate: The gate's decision, which may rest on other metrics too.
     """
     cases = f"{outcome.clusters:,} of {outcome.all_clusters:,} cases"

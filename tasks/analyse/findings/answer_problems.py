@@ -97,27 +97,23 @@ def _labelled_bad(view: RunView, share: Mapping[str, Any], rows: Sequence[int]) 
         f"{view.model_name(model)}: people do not call {len(rows):,} of {count(share['n_labels'], 'answer')} {good}.",
         *share_in_words(share, good),
     ]
-    return Finding(
+    return view.finding(
         type="accuracy",
         kind="bad_answers",
         question=share["question"],
         severity=Severity.HIGH if failing else Severity.MEDIUM if share["value"] < share["wanted"] else Severity.LOW,
         harm=len(rows) / share["n_labels"],
-        model_id=model,
         description=" ".join(parts),
         actions="Look at the rows named: they say what this model gets wrong.",
-        attrs=view.attrs(model_id=model, n_failed=len(rows), n_rows=share["n_labels"]),
         row_ids=rows[:MOST_ROWS],
+        model_id=model,
+        n_failed=len(rows),
+        n_rows=share["n_labels"],
     )
 
 
 def share_in_words(share: Mapping[str, Any], good: str) -> Iterator[str]:
-    """Yield how many answers are good, how sure that is, and what is asked for.
-
-    Args:
-        share: Line of the table ``answer_shares``.
-        good: What a good answer is.
-    """
+    """Yield how many answers are good, how sure that is, and what is asked for."""
     allowed = "" if share["exact"] else "Allowing for the errors of what checks them, "
     said = f"{allowed}{percent(share['value'])} of the answers are {good} (95 % interval {percent(share['ci_low'])} to "
     yield f"{said}{percent(share['ci_high'])}); {percent(share['wanted'])} should be."
@@ -129,18 +125,19 @@ def empty_answer_problems(view: RunView) -> Iterator[Finding]:
         n_empty, n_rows = len(line["row_ids"]), int(line["n_rows"])
         low, _ = clopper_pearson(n_empty / n_rows, n_rows)
         model = line["model_id"]
-        yield Finding(
+        yield view.finding(
             type="accuracy",
             kind="empty_answers",
             question=Question.RIGHT,
             severity=Severity.HIGH if low > TOLERATED_EMPTY else Severity.MEDIUM,
             harm=n_empty / n_rows,
-            model_id=model,
             description=f"{view.model_name(model)}: {n_empty:,} of {count(n_rows, 'answer')} "
             f"{nouns(n_empty, 'is', 'are')} empty.",
             actions="Look at what the model's host returned for the rows named, and at how the answers were collected.",
-            attrs=view.attrs(model_id=model, n_failed=n_empty, n_rows=n_rows),
             row_ids=line["row_ids"][:MOST_ROWS],
+            model_id=model,
+            n_failed=n_empty,
+            n_rows=n_rows,
         )
 
 

@@ -298,38 +298,28 @@ def _insight(
         if mean
         else ""
     )
-    return Finding(
+    return view.finding(
         type="accuracy",
         kind="preferred_model",
         harm=3.0,
-        evaluator_id=evaluator_id,
-        model_id=ids[best],
         description=f"By {view.evaluator_name(evaluator_id)} {first} is the strongest of {count(len(order), 'model')}: "
         f"against an average one it would win {percent(strength.value)}{ends}.{direct} "
         + ("Its lead is more than chance." if sure else f"Chance could have put it before {second}."),
         actions=f"Prefer {first}, unless cost, time or other checks speak against it."
         if sure
         else f"Add cases before choosing between {first} and {second}, or choose by cost and time.",
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            model_id=ids[best],
-            strengths={names[key]: one.value for key, one in order},
-            next_model=second,
-            won_of_next=mean.value if mean else None,
-            won_low=low if mean else None,
-            won_high=high if mean else None,
-        ),
+        evaluator_id=evaluator_id,
+        model_id=ids[best],
+        strengths={names[key]: one.value for key, one in order},
+        next_model=second,
+        won_of_next=mean.value if mean else None,
+        won_low=low if mean else None,
+        won_high=high if mean else None,
     )
 
 
 def _between(pairs: Sequence[JudgedPair], one: str, other: str) -> Mean | None:
-    """Return the mean of what a model won against another, ``None`` where they were compared on fewer than two cases.
-
-    Args:
-        pairs: The comparisons of all models.
-        one: Key of the model.
-        other: Key of the other.
-    """
+    """Return the mean of what a model won against another, ``None`` where fewer than two cases compare them."""
     sums: defaultdict[int, float] = defaultdict(float)
     sizes: defaultdict[int, int] = defaultdict(int)
     for pair in pairs:

@@ -66,21 +66,19 @@ def _some_missing(view: RunView, found: Sequence[Finding]) -> Finding:
     names = list(dict.fromkeys(name for problem in found for name in problem.attrs["evaluator_names"]))
     severe = any(problem.severity is Severity.HIGH for problem in found)
     rows = dict.fromkeys(row for problem in found for row in problem.row_ids)
-    return Finding(
+    return view.finding(
         type="dataset",
         kind="missing_input",
         severity=Severity.HIGH if severe else Severity.LOW,
         fault="data",
         description=f"Some rows lack an input, and the evaluators that need it do not score them: {listing(parts)}.",
         actions="If these rows are of another kind, there is nothing to do. Else complete the dataset.",
-        attrs=view.attrs(
-            evaluator_names=names,
-            evaluator_ids=list(dict.fromkeys(id_ for problem in found for id_ in problem.attrs["evaluator_ids"])),
-            fields=[problem.attrs["field"] for problem in found],
-            missing={problem.attrs["field"]: problem.attrs["n_missing"] for problem in found},
-            avid="P0100",
-        ),
         row_ids=list(rows)[:MOST_ROWS],
+        evaluator_names=names,
+        evaluator_ids=list(dict.fromkeys(id_ for problem in found for id_ in problem.attrs["evaluator_ids"])),
+        fields=[problem.attrs["field"] for problem in found],
+        missing={problem.attrs["field"]: problem.attrs["n_missing"] for problem in found},
+        avid="P0100",
     )
 
 
@@ -159,15 +157,16 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
             inputs = listing([FIELDS[field].name if field in FIELDS else field.value for field in required])
             text = f"{name} measured nothing: no row has all it needs ({inputs})."
             actions = "Complete the rows of the dataset, or leave out this evaluator."
-        yield Finding(
+        yield view.finding(
             type="dataset",
             kind="measured_nothing",
             severity=severity,
             fault="data",
-            evaluator_id=evaluator_id,
             description=text,
             actions=actions,
-            attrs=view.attrs(evaluator_id=evaluator_id, fields=[field.value for field in required], avid="P0100"),
+            evaluator_id=evaluator_id,
+            fields=[field.value for field in required],
+            avid="P0100",
         )
 
 
@@ -194,21 +193,22 @@ def host_problems(view: RunView) -> Iterator[Finding]:
         model_id = line["model_id"]
         if model_id not in view.models:
             continue
-        yield Finding(
+        yield view.finding(
             type="dataset",
             kind="host_errors",
             severity=Severity.HIGH if seed else by_coverage(1 - line["n"] / line["n_rows"]),
             fault="data",
-            model_id=model_id,
             description=f"{line['n']:,} of {count(line['n_rows'], 'row')} of model {view.model_name(model_id)} "
             f"{'hold' if seed else nouns(line['n'], 'has', 'have')} an error of its host instead of an answer. "
             "They are left out of every mean. "
             f"Commonest: {quoted(line['message'], most=300)}",
             actions="Ask the model again for these rows, then run again: only they are computed.",
-            attrs=view.attrs(
-                model_id=model_id, n_errors=line["n"], n_rows=line["n_rows"], message=line["message"], avid="P0100"
-            ),
             row_ids=line["row_ids"],
+            model_id=model_id,
+            n_errors=line["n"],
+            n_rows=line["n_rows"],
+            message=line["message"],
+            avid="P0100",
         )
 
 
@@ -218,15 +218,17 @@ def cost_problems(view: RunView) -> Iterator[Finding]:
         model_id = line["model_id"]
         if model_id not in view.models:
             continue
-        yield Finding(
+        yield view.finding(
             type="cost",
             kind="negative_cost",
             severity=Severity.LOW,
             fault="data",
-            model_id=model_id,
             description=f"{count(line['n'], 'row')} of model {view.model_name(model_id)} with a negative cost (down to "
             f"{number(line['lowest'])} USD) count as 0.",
             actions="Correct the costs in the dataset.",
-            attrs=view.attrs(model_id=model_id, n_rows=line["n"], cost=line["lowest"], avid="P0100"),
             row_ids=line["row_ids"],
+            model_id=model_id,
+            n_rows=line["n"],
+            cost=line["lowest"],
+            avid="P0100",
         )

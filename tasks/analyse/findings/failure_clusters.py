@@ -107,10 +107,9 @@ class Failures:
 
 
 def explained(view: RunView, problem: Finding) -> Finding:
-    """Return a problem of a model's failing rows with why they fail: root causes, and clusters that they are part of.
+    """Return a problem of a model's failing rows with why they fail: their root causes, and the clusters they are in.
 
-    Args:
-        problem: A problem of a metric of quality; of other metrics, it is returned as it is.
+    A problem of a metric that is none of quality is returned as it is.
     """
     if problem.model_id is None or problem.evaluator_id is None or not problem.row_ids:
         return problem

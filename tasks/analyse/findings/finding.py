@@ -239,11 +239,7 @@ class RunView:
         return Role(self.rules[metric_id]["role"])
 
     def tolerated(self, metric_id: int, rows: int) -> int:
-        """Return how many of a model's scored rows may fail a *must* metric.
-
-        Args:
-            rows: Number of scored rows.
-        """
+        """Return how many of a model's scored rows may fail a *must* metric."""
         rule = self.rules[metric_id]
         return Rule(tolerance_rows=rule["tolerance_rows"], tolerance_share=rule["tolerance_share"]).tolerated(rows)
 
@@ -323,6 +319,45 @@ class RunView:
             "evaluator_ids": [self.evaluators[number]["evaluator"] for number in evaluator_ids],
         }
 
+    def finding(
+        self,
+        *,
+        type: str,  # noqa: A002 - the name of a finding's column
+        description: str,
+        actions: str,
+        severity: Severity | None = None,
+        fault: Fault = "model",
+        question: str = "",
+        kind: str = "",
+        harm: float = 0.0,
+        evaluator_id: int | None = None,
+        metric: Mapping[str, Any] | None = None,
+        model_id: int | None = None,
+        row_ids: Sequence[int] = (),
+        **attrs: Any,
+    ) -> Finding:
+        """Return a finding whose attributes begin with the names of what it concerns, as :meth:`attrs` has them.
+
+        Args:
+            evaluator_id: The evaluator concerned, where it is no single metric of it.
+        """
+        evaluator_id = evaluator_id if metric is None else metric["evaluator_id"]
+        return Finding(
+            type=type,
+            description=description,
+            actions=actions,
+            severity=severity,
+            fault=fault,
+            question=question,
+            kind=kind,
+            harm=harm,
+            evaluator_id=evaluator_id,
+            metric_id=None if metric is None else metric["metric_id"],
+            model_id=model_id,
+            attrs=self.attrs(evaluator_id=evaluator_id, metric=metric, model_id=model_id, **attrs),
+            row_ids=row_ids,
+        )
+
     def attrs(
         self,
         *,
@@ -332,13 +367,7 @@ class RunView:
         avid: str | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Return the usual attributes of a finding; those not given are left out.
-
-        Args:
-            metric: Line of the table ``metrics``.
-            avid: Code of :data:`AVID`.
-            **more: Further attributes.
-        """
+        """Return the usual attributes of a finding; those not given are left out."""
         out: dict[str, Any] = {}
         if model_id is not None:
             out["model_name"] = self.model_name(model_id)

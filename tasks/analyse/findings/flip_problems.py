@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import Severity
-from leadline.evaluators.ground import count, listing, nouns, percent, quoted, signed_percent
+from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted, signed_percent
 from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
 from leadline.tasks.db import records, sql
 from leadline.tasks.perturb.perturbations import described
@@ -27,6 +27,11 @@ from leadline.tasks.statistics.statistics import binomial_test, clopper_pearson
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.finding import RunView
 
+
+MOST_FLIPS: Final = 10
+"""Flipped cases of one evaluator and model with a problem of their own; the others share one problem."""
+MOST_FLIPS_IN_RUN: Final = 200
+"""Flipped cases of a run with a problem of their own, shared out among its evaluators and models."""
 
 SIGNIFICANT: Final = 0.05
 """Probability of so many more worsened than improved cases by chance, up to which it is taken for more than chance."""
@@ -229,7 +234,6 @@ def _severity(turned: Turned, judged: Sequence[Mapping[str, Any]]) -> Severity:
     """Return how severe a weakness is that is more than chance, without what noise of judges may have added to it.
 
     Args:
-        turned: The pairs.
         judged: Flip rates of the metrics that ask a judge.
     """
     asking = {line["metric_id"] for line in judged}
@@ -374,18 +378,18 @@ def cached_problems(view: RunView) -> Iterator[Finding]:
     """Yield a note for each judge that samples its replies and gave the same ones in all trials, as a cache does."""
     for line in records(view.connection, sql("problems/cached_trials").format(most=MOST_ROWS, least=SAME_REPLIES)):
         evaluator_id = line["evaluator_id"]
-        yield Finding(
+        yield view.finding(
             type="evaluation",
             kind="cached_trials",
             severity=Severity.LOW,
             fault="instrument",
-            evaluator_id=evaluator_id,
             description=f"{view.evaluator_name(evaluator_id)}: {count(line['n'], 'repeated verdict')} rest on the very "
             "text of the first one, although the judge's temperature is above 0: the trials may be one cached reply. "
             "Then they say nothing of the judge's own noise.",
             actions="See whether a gateway between here and the judge caches replies, and switch that off.",
-            attrs=view.attrs(evaluator_id=evaluator_id, n_rows=line["n"]),
             row_ids=line["row_ids"],
+            evaluator_id=evaluator_id,
+            n_rows=line["n"],
         )
 
 
@@ -402,25 +406,101 @@ def noise_problems(view: RunView, noisy: Mapping[tuple[int, int], Mapping[str, A
         metric = view.metrics[metric_id]
         worst = max(lines, key=lambda line: line["net_high"])
         n_worse, n_pairs = (sum(line[name] for line in lines) for name in ("n_passed_to_failed", "n_pairs"))
-        yield Finding(
+        yield view.finding(
             type="robustness",
             kind="judge_noise",
             severity=Severity.LOW,
             fault="instrument",
-            evaluator_id=metric["evaluator_id"],
-            metric_id=metric_id,
             description=f"{view.evaluator_name(metric['evaluator_id'])} turned from passed to failed on {n_worse:,} of "
             f"{count(n_pairs, 'perturbed pair')}, {UNTOLD}: {percent(worst['rate'])} flip, "
             f"{percent(worst['noise'])} by the judge's own noise, net {signed_percent(worst['net'])} (95 % interval "
             f"{signed_percent(worst['net_low'])} to {percent(worst['net_high'])}). Up to "
             f"{percent(worst['net_high'])} of the answers could have changed.",
             actions="Add perturbed cases or use a steadier judge to tell weaknesses of the model from the judge's.",
-            attrs=view.attrs(
-                evaluator_id=metric["evaluator_id"],
-                metric=metric,
-                model_names=[view.model_name(line["model_id"]) for line in lines],
-                n_pairs=n_pairs,
-                n_passed_to_failed=n_worse,
-                **{name: worst[name] for name in ("rate", "noise", "net", "net_low", "net_high", "net_method")},
-            ),
+            metric=metric,
+            model_names=[view.model_name(line["model_id"]) for line in lines],
+            n_pairs=n_pairs,
+            n_passed_to_failed=n_worse,
+            **{name: worst[name] for name in ("rate", "noise", "net", "net_low", "net_high", "net_method")},
         )
+
+
+def flip_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each perturbed case and model whose metrics flipped, and one that sums up where many did."""
+    (boards,) = view.connection.execute(
+        "SELECT count(DISTINCT (evaluator_id, model_id)) FROM flips JOIN metrics USING (metric_id)"
+    ).fetchall()[0]
+    listed = max(1, min(MOST_FLIPS, MOST_FLIPS_IN_RUN // max(1, boards)))
+    for flip in records(view.connection, sql("problems/flipped_cases").format(listed=listed)):
+        yield _flipped_case(view, flip)
+    for totals in records(view.connection, sql("problems/flip_totals").format(listed=listed, most=MOST_ROWS)):
+        yield _flipped_cases(view, totals, listed)
+
+
+def _flipped_case(view: RunView, flip: Mapping[str, Any]) -> Finding:
+    _evaluator_id, model_id = flip["evaluator_id"], flip["model_id"]
+    first, *others = flip["metrics"]
+    metric = view.metrics[first["metric_id"]]
+    how = f" ({flip['perturbation']})" if flip["perturbation"] else ""
+    was, now = first["direction"].split("_to_")
+    parts = [
+        f"Metric '{metric['name']}' of model {view.model_name(model_id)} flipped from {was} to {now} "
+        f"(from {number(first['from'])} to {number(first['to'])} with threshold {number(metric['threshold'])}) "
+        f"when the test case was perturbed{how}."
+    ]
+    if others:
+        names = [view.metrics[other["metric_id"]]["name"] for other in others]
+        parts.append(f"{listing(names)} flipped too.")
+    parts.append(f"Original: {quoted(flip['original_question'])}; perturbed: {quoted(flip['perturbed_question'])}.")
+    return view.finding(
+        type="robustness",
+        kind="flips",
+        severity=Severity.HIGH,
+        description=" ".join(parts),
+        actions="Compare the two answers. Make the system robust to such input: normalise questions, or try a model or "
+        "prompt that is less sensitive.",
+        row_ids=[flip["original_row_id"], flip["perturbed_row_id"]],
+        metric=metric,
+        model_id=model_id,
+        avid="P0200",
+        perturbation=flip["perturbation"] or "",
+        flips=[
+            {
+                "metric_id": view.metrics[one["metric_id"]]["metric"],
+                "original": one["from"],
+                "perturbed": one["to"],
+                "direction": one["direction"],
+            }
+            for one in flip["metrics"]
+        ],
+    )
+
+
+def _flipped_cases(view: RunView, totals: Mapping[str, Any], listed: int) -> Finding:
+    evaluator_id, model_id = totals["evaluator_id"], totals["model_id"]
+    rates = [
+        f"{rate['rate'] * 100:.1f} % of {count(rate['n_pairs'], 'pair')} of {view.metrics[rate['metric_id']]['name']}"
+        for rate in records(
+            view.connection,
+            "SELECT * FROM flip_rates JOIN metrics USING (metric_id) "
+            "WHERE evaluator_id = ? AND model_id = ? AND perturbation = '' ORDER BY is_primary DESC, metric_id",
+            [evaluator_id, model_id],
+        )
+    ]
+    return view.finding(
+        type="robustness",
+        kind="flips",
+        severity=Severity.HIGH,
+        description=f"{view.evaluator_name(evaluator_id)} flipped on {totals['n_cases']:,} perturbed test cases of "
+        f"model {view.model_name(model_id)}: {totals['n_fell']:,} from passed to failed, {totals['n_rose']:,} from "
+        f"failed to passed ({listing(rates, most=4)}). "
+        f"The first {listed} are told one by one; the table flips has them all.",
+        actions="Look for the perturbation with the highest flip rate first.",
+        row_ids=totals["row_ids"],
+        evaluator_id=evaluator_id,
+        model_id=model_id,
+        avid="P0200",
+        n_cases=totals["n_cases"],
+        n_passed_to_failed=totals["n_fell"],
+        n_failed_to_passed=totals["n_rose"],
+    )

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from rapidfuzz.fuzz import token_set_ratio
+
 from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted
 from leadline.tasks.analyse.findings import comparisons, model_choice
-from leadline.tasks.analyse.findings.finding import Finding, RunView, lines, merge
+from leadline.tasks.analyse.findings.finding import Finding, RunView, lines, merge, misses
 from leadline.tasks.analyse.findings.slice_problems import (
     Group,
     against,
@@ -41,58 +43,26 @@ def hardest_cases(view: RunView) -> Iterator[Finding]:
         evaluator_id = metric["evaluator_id"]
         question = quoted(line["question"]) if line["question"] else f"case {quoted(line['case_key'])}"
         alike = f" {count(line['n_alike'] - 1, 'other case')} did as badly." if line["n_alike"] > 1 else ""
-        yield Finding(
+        yield view.finding(
             type="weak-point",
-            evaluator_id=evaluator_id,
-            metric_id=metric["metric_id"],
             description=f"The most difficult test case for {view.evaluator_name(evaluator_id)}: {question}. "
             f"{line['n_failed']} of {count(line['n_models'], 'model')} failed it.{alike}",
             actions="Read what the models answered: the question may be unclear, or lie outside of what they know.",
-            attrs=view.attrs(
-                evaluator_id=evaluator_id,
-                metric=metric,
-                n_failed=line["n_failed"],
-                n_models=line["n_models"],
-                n_alike=line["n_alike"],
-            ),
             row_ids=line["row_ids"],
+            metric=metric,
+            n_failed=line["n_failed"],
+            n_models=line["n_models"],
+            n_alike=line["n_alike"],
         )
 
 
 def least_grounded_sentences(view: RunView) -> Iterator[Finding]:
     """Yield, for each model whose groundedness misses its threshold, the sentence with the least support."""
     for line in records(view.connection, sql("insights/least_grounded")):
-        evaluator_id, model_id = line["evaluator_id"], line["model_id"]
-        metric = view.primary(evaluator_id)
-        aggregate = view.aggregates.get((metric["metric_id"], model_id)) if metric else None
-        if metric is None or aggregate is None or aggregate["value"] is None or metric["threshold"] is None:
-            continue
-        good = (
-            aggregate["value"] >= metric["threshold"]
-            if metric["higher_is_better"]
-            else (aggregate["value"] <= metric["threshold"])
-        )
-        if good:
-            continue
-        closest = f" Closest in the context: {quoted(line['closest'])}." if line["closest"] else ""
-        yield Finding(
-            type="grounding",
-            evaluator_id=evaluator_id,
-            metric_id=metric["metric_id"],
-            model_id=model_id,
-            description=f"The least grounded sentence of {view.model_name(model_id)} "
-            f"({number(line['value'])}): {quoted(line['sentence'], most=300)}.{closest}",
-            actions="Check the sentence against the retrieved context; the model may have made it up.",
-            attrs=view.attrs(
-                evaluator_id=evaluator_id,
-                metric=metric,
-                model_id=model_id,
-                sentence=line["sentence"],
-                sentence_value=line["value"],
-                closest=line["closest"] or "",
-            ),
-            row_ids=[line["row_id"]],
-        )
+        metric = view.primary(line["evaluator_id"])
+        aggregate = view.aggregates.get((metric["metric_id"], line["model_id"])) if metric else None
+        if metric and aggregate and misses(metric, aggregate):
+            yield _least_grounded(view, metric, line, "The least grounded sentence of")
 
 
 MOST_CASES: Final = 200
@@ -137,12 +107,9 @@ def surprising_slices(view: RunView) -> Iterator[Finding]:
         how = "worse" if line["worse"] else "better"
         where = slice_in_words(line["slice_column"], line["slice_value"])
         metric = view.metrics[line["metric_id"]]
-        yield Finding(
+        yield view.finding(
             type="slice",
             harm=1.0 + line["n_scored"] / max(1, len(view.models)) / 1e6,
-            evaluator_id=metric["evaluator_id"],
-            metric_id=line["metric_id"],
-            model_id=line["model_id"],
             description=" ".join(
                 [
                     f"{who} {how} on {where}: {against(view, line)}.",
@@ -150,13 +117,10 @@ def surprising_slices(view: RunView) -> Iterator[Finding]:
                 ]
             ),
             actions=_slice_advice(line),
-            attrs=view.attrs(
-                evaluator_id=metric["evaluator_id"],
-                metric=metric,
-                model_id=line["model_id"],
-                **slice_attrs(view, group),
-            ),
             row_ids=worst_rows(view, line, best=not line["worse"])[:50],
+            metric=metric,
+            model_id=line["model_id"],
+            **slice_attrs(view, group),
         )
 
 
@@ -187,7 +151,7 @@ def cases_failed_by_all(view: RunView) -> Iterator[Finding]:
     if suspects:
         many = f"On {'one' if len(suspects) == 1 else f'{len(suspects):,}'} of them" if len(lines) > 1 else "On it"
         text += f" {many} the models give nearly the same answer, and it is not the expected one."
-    yield Finding(
+    yield view.finding(
         type="weak-point",
         harm=2.0 if suspects else 1.2,
         description=text,
@@ -195,10 +159,11 @@ def cases_failed_by_all(view: RunView) -> Iterator[Finding]:
         "may be wrong or incomplete."
         if suspects
         else "Read them: the question may be unclear, the reference wrong, or what it asks missing from the documents.",
-        attrs=view.attrs(
-            n_cases=len(lines), n_suspects=len(suspects), metric_ids=_metric_keys(view, named), model_names=[]
-        ),
         row_ids=[line["row_ids"][0] for line in [*suspects, *(each for each in lines if each not in suspects)]],
+        n_cases=len(lines),
+        n_suspects=len(suspects),
+        metric_ids=_metric_keys(view, named),
+        model_names=[],
     )
 
 
@@ -212,34 +177,26 @@ def _metric_keys(view: RunView, lines: Sequence[Mapping[str, Any]]) -> list[str]
 
 def _agree(answers: Sequence[str | None]) -> bool:
     """Return whether all answers say nearly the same words, and more than a refusal's few."""
-    from rapidfuzz.fuzz import token_set_ratio
-
     texts = [" ".join(re.findall(r"\w+", (answer or "").casefold())) for answer in answers]
     return all(texts) and all(token_set_ratio(a, b) >= ALIKE for a, b in combinations(texts[:6], 2))
 
 
 def cases_passed_by_all(view: RunView) -> Iterator[Finding]:
     """Yield how many cases every model passes on every check: they tell models apart no more."""
-    if len(view.models) < 2 or not _has_sound_rows(view):
-        return
     (line,) = records(view.connection, sql("insights/passed_by_all"))
     if not line["n_cases"] or line["n_easy"] < EASY * line["n_cases"]:
         return
-    yield Finding(
+    yield view.finding(
         type="easy-cases",
         harm=0.5 * line["n_easy"] / line["n_cases"],
         description=f"{line['n_easy']:,} of {count(line['n_cases'], 'case')} "
         f"({percent(line['n_easy'] / line['n_cases'])}) are passed by every model on every check of the policy: they "
         "guard against a relapse, but say nothing on which model is better.",
         actions="Add harder cases, such as variants of those that some model fails.",
-        attrs=view.attrs(n_easy=line["n_easy"], n_cases=line["n_cases"]),
         row_ids=line["row_ids"],
+        n_easy=line["n_easy"],
+        n_cases=line["n_cases"],
     )
-
-
-def _has_sound_rows(view: RunView) -> bool:
-    found = view.connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'sound_rows'").fetchall()
-    return bool(found)
 
 
 def same_questions(view: RunView) -> Iterator[Finding]:
@@ -257,7 +214,7 @@ def same_questions(view: RunView) -> Iterator[Finding]:
             if contradictory
             else f"({cases:,} in all) with nothing to tell them apart: {names}. They weigh more than others in means."
         )
-        yield Finding(
+        yield view.finding(
             type=type_,
             harm=value,
             fault="data",
@@ -265,8 +222,9 @@ def same_questions(view: RunView) -> Iterator[Finding]:
             actions="Settle which answer is right, and keep one case of each."
             if contradictory
             else "Keep one case of each, or say in the metadata why they are asked again.",
-            attrs=view.attrs(n_questions=questions, n_cases=cases),
             row_ids=[row for line in found for row in line["row_ids"]][:MOST_CASES],
+            n_questions=questions,
+            n_cases=cases,
         )
 
 
@@ -319,7 +277,7 @@ def _disagreement(view: RunView, pair: Mapping[str, Any]) -> Finding:
         rows, n_first, n_second = pair["rows_only_one"], pair["n_only_one"], pair["n_only_other"]
     correlation = pair["correlation"]
     linked = "" if correlation is None else f", correlation of the scores {number(round(correlation, 2))}"
-    return Finding(
+    return view.finding(
         type="disagreement",
         harm=0.6 + pair["share"],
         fault="instrument",
@@ -328,10 +286,12 @@ def _disagreement(view: RunView, pair: Mapping[str, Any]) -> Finding:
         f"agree weakly (Cohen's kappa {number(round(pair['kappa'], 2))}{linked}).",
         actions="Read some of these answers and decide which check to trust; move its threshold, or give the other one "
         "the role information in the policy.",
-        attrs=view.attrs(
-            **view.several(ids), n_rows=pair["n"], share=pair["share"], kappa=pair["kappa"], correlation=correlation
-        ),
         row_ids=rows,
+        **view.several(ids),
+        n_rows=pair["n"],
+        share=pair["share"],
+        kappa=pair["kappa"],
+        correlation=correlation,
     )
 
 
@@ -342,28 +302,27 @@ def least_grounded_sentence(view: RunView) -> Iterator[Finding]:
         metric = view.primary(line["evaluator_id"])
         if metric and metric["threshold"] is not None and line["value"] < metric["threshold"]:
             found.append((line["value"], metric, line))
-    if not found:
-        return
-    value, metric, line = min(found, key=lambda each: each[0])
+    if found:
+        _, metric, line = min(found, key=lambda each: each[0])
+        yield _least_grounded(view, metric, line, "The least grounded sentence of all is one of", harm=0.4)
+
+
+def _least_grounded(
+    view: RunView, metric: Mapping[str, Any], line: Mapping[str, Any], begin: str, harm: float = 0.0
+) -> Finding:
     closest = f" Closest in the context: {quoted(line['closest'])}." if line["closest"] else ""
-    yield Finding(
+    return view.finding(
         type="grounding",
-        harm=0.4,
-        evaluator_id=line["evaluator_id"],
-        metric_id=metric["metric_id"],
-        model_id=line["model_id"],
-        description=f"The least grounded sentence of all is one of {view.model_name(line['model_id'])} "
-        f"({number(value)}): {quoted(line['sentence'], most=300)}.{closest}",
+        harm=harm,
+        description=f"{begin} {view.model_name(line['model_id'])} ({number(line['value'])}): "
+        f"{quoted(line['sentence'], most=300)}.{closest}",
         actions="Check the sentence against the retrieved context; the model may have made it up.",
-        attrs=view.attrs(
-            evaluator_id=line["evaluator_id"],
-            metric=metric,
-            model_id=line["model_id"],
-            sentence=line["sentence"],
-            sentence_value=value,
-            closest=line["closest"] or "",
-        ),
         row_ids=[line["row_id"]],
+        metric=metric,
+        model_id=line["model_id"],
+        sentence=line["sentence"],
+        sentence_value=line["value"],
+        closest=line["closest"] or "",
     )
 
 
@@ -391,6 +350,18 @@ SOURCES: Final[Mapping[ProblemStyle, tuple[_Source, ...]]] = {
     ),
 }
 """What looks for insights, by the style of the policy."""
+_COMPARING: Final = frozenset(
+    {
+        comparisons.best_and_worst,
+        comparisons.retrieval_comparisons,
+        comparisons.usage_comparisons,
+        comparisons.preferred_model,
+        model_choice.recommendation,
+        model_choice.trade_offs,
+        cases_passed_by_all,
+    }
+)
+"""Those of them that a run of one model has nothing for."""
 MOST_INSIGHTS: Final = 12
 """Most insights of a run, apart from the seed's style."""
 
@@ -399,14 +370,11 @@ def find_insights(connection: DuckDBPyConnection, policy: Policy) -> int:
     """Fill the table ``insights`` and return their number: the recommendation first, then by value.
 
     In the seed's style they stand by type, then by evaluator.
-
-    Args:
-        connection: The run's database, after problems were found.
-        policy: The gate's policy.
     """
     show_targets(connection)
     view = RunView(connection, policy)
-    found = merge(insight for source in SOURCES[policy.problems] for insight in source(view))
+    sources = [source for source in SOURCES[policy.problems] if len(view.models) > 1 or source not in _COMPARING]
+    found = merge(insight for source in sources for insight in source(view))
     if policy.problems == "seed":
         found.sort(key=lambda insight: (insight.type, -1 if insight.evaluator_id is None else insight.evaluator_id))
     else:

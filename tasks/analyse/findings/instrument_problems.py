@@ -153,16 +153,16 @@ def crash_problems(view: RunView) -> Iterator[Finding]:
     """Yield a problem for each evaluator that could not run at all."""
     for evaluator_id, evaluator in view.evaluators.items():
         if evaluator["error"]:
-            yield Finding(
+            yield view.finding(
                 type="evaluation",
                 kind="crash",
                 severity=Severity.HIGH,
                 fault="instrument",
-                evaluator_id=evaluator_id,
                 description=f"{view.evaluator_name(evaluator_id)} could not run; the other evaluators did. "
                 f"Message: {' '.join(str(evaluator['error']).split())[:500]}",
                 actions="Mend what the message names, then run again: only this evaluator is computed.",
-                attrs=view.attrs(evaluator_id=evaluator_id, message=evaluator["error"]),
+                evaluator_id=evaluator_id,
+                message=evaluator["error"],
             )
 
 
@@ -177,25 +177,19 @@ def few_cases_problems(view: RunView) -> Iterator[Finding]:
             aggregate = view.aggregates.get((metric["metric_id"], model_id))
             n = aggregate["n_scored"] if aggregate else 0
             if n < wanted:
-                yield Finding(
+                yield view.finding(
                     type="accuracy",
                     kind="few_cases",
                     severity=Severity.HIGH,
                     fault="instrument",
-                    evaluator_id=evaluator_id,
-                    metric_id=metric["metric_id"],
-                    model_id=model_id,
                     description=f"{view.evaluator_name(evaluator_id)} scored {count(n, 'row')} of model "
                     f"{view.model_name(model_id)}; {wanted:,} were asked for to trust its result.",
                     actions="Add test cases, or lower min_test_cases.",
-                    attrs=view.attrs(
-                        evaluator_id=evaluator_id,
-                        metric=metric,
-                        model_id=model_id,
-                        n_scored=n,
-                        min_test_cases=wanted,
-                        avid="P0100",
-                    ),
+                    metric=metric,
+                    model_id=model_id,
+                    n_scored=n,
+                    min_test_cases=wanted,
+                    avid="P0100",
                 )
 
 
@@ -214,19 +208,16 @@ def unreachable_problems(view: RunView) -> Iterator[Finding]:
         for why in dict.fromkeys(why for _, why in found):
             metrics = [metric for metric, reason in found if reason == why]
             limits = listing(f"{metric['name']} ({number(metric['threshold'])})" for metric in metrics)
-            yield Finding(
+            yield view.finding(
                 type="evaluation",
                 kind="unreachable_threshold",
                 severity=Severity.LOW,
                 fault="instrument",
-                evaluator_id=evaluator_id,
-                metric_id=metrics[0]["metric_id"],
                 description=f"The threshold of {view.evaluator_name(evaluator_id)} lies where {why} value of the "
                 f"metric satisfies it, so passing says nothing: {limits}.",
                 actions="Set metric_threshold to a value that separates good from bad answers.",
-                attrs=view.attrs(
-                    evaluator_id=evaluator_id, metric=metrics[0], metric_ids=[metric["metric"] for metric in metrics]
-                ),
+                metric=metrics[0],
+                metric_ids=[metric["metric"] for metric in metrics],
             )
 
 
@@ -259,24 +250,20 @@ def flag_problems(view: RunView) -> Iterator[Finding]:
         several = len({line["message"] for line in lines}) > 1 or any(line["n_messages"] > 1 for line in lines)
         n = sum(line["n"] for line in lines)
         who = f" of model {view.model_name(model_id)}" if model_id is not None else ""
-        yield Finding(
+        yield view.finding(
             type=type_,
             kind="flag",
             severity=Severity(severity),
             fault="model" if model_id is not None else "instrument",
-            evaluator_id=evaluator_id,
-            model_id=model_id,
             description=f"{count(n, 'row')}{who}: {quoted(commonest, most=400)[1:-1]}"
             f"{' (the commonest of several messages)' if several else ''}",
             actions="Read the rows named.",
-            attrs=view.attrs(
-                evaluator_id=evaluator_id,
-                model_id=model_id,
-                model_names=[view.model_name(line["model_id"]) for line in lines],
-                n_rows=n,
-                message=commonest,
-            ),
             row_ids=sorted(row for line in lines for row in line["row_ids"])[:MOST_ROWS],
+            evaluator_id=evaluator_id,
+            model_id=model_id,
+            model_names=[view.model_name(line["model_id"]) for line in lines],
+            n_rows=n,
+            message=commonest,
         )
 
 
@@ -328,14 +315,16 @@ def _scores_of(judge: Mapping[str, Any]) -> str:
 def _judge_problem(
     view: RunView, name: str, judge: Mapping[str, Any], severity: Severity, description: str, actions: str
 ) -> Finding:
-    return Finding(
+    return view.finding(
         type="evaluation",
         kind="judge_changed",
         severity=severity,
         fault="instrument",
         description=description,
         actions=actions,
-        attrs=view.attrs(judge=name, judge_state=judge["state"], judge_epoch=judge["epoch"]),
+        judge=name,
+        judge_state=judge["state"],
+        judge_epoch=judge["epoch"],
     )
 
 
@@ -368,29 +357,26 @@ def _position_problem(view: RunView, evaluator_id: int, found: PositionBias) -> 
             f": in {_amount(found.first)} the first was preferred both times, in {_amount(found.second)} the second"
         )
         sure = f"The share of such pairs is {_interval(found.inconsistent)}"
-    return Finding(
+    return view.finding(
         type="evaluation",
         kind="position_bias" if found.preferred else "judge_inconsistent",
         severity=Severity.MEDIUM,
         fault="instrument",
-        evaluator_id=evaluator_id,
         description=f"{what}. Of {pairs} of answers, {changed}{decided}. {sure}. They count as ties and so favour no "
         "model, but they tell nothing of the models either.",
         actions="Take a judge that reads both answers before it decides (a larger one, or one that reasons), or say in "
         "the parameter criteria what makes an answer better. More cases make up for the ties.",
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            n_pairs=found.asked,
-            n_first=found.first,
-            n_second=found.second,
-            n_mixed=found.mixed,
-            bias=found.bias.value,
-            bias_low=found.bias.low,
-            bias_high=found.bias.high,
-            inconsistent=found.inconsistent.value,
-            inconsistent_low=found.inconsistent.low,
-            inconsistent_high=found.inconsistent.high,
-        ),
+        evaluator_id=evaluator_id,
+        n_pairs=found.asked,
+        n_first=found.first,
+        n_second=found.second,
+        n_mixed=found.mixed,
+        bias=found.bias.value,
+        bias_low=found.bias.low,
+        bias_high=found.bias.high,
+        inconsistent=found.inconsistent.value,
+        inconsistent_low=found.inconsistent.low,
+        inconsistent_high=found.inconsistent.high,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.data import Severity
-from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted
+from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import rows_decide
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, misses, rows_in_words
@@ -25,11 +25,6 @@ from leadline.tasks.statistics.statistics import FEW_SEEN, Interval
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-
-MOST_FLIPS: Final = 10
-"""Flipped cases of one evaluator and model with a problem of their own; the others share one problem."""
-MOST_FLIPS_IN_RUN: Final = 200
-"""Flipped cases of a run with a problem of their own, shared out among its evaluators and models."""
 
 _ACTIONS: Final = {
     "privacy": "Read the rows named: they show what leaked. Filter answers and contexts, or keep such data out of the "
@@ -87,7 +82,6 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
 
     Args:
         value: A value that misses the threshold.
-        metric: Line of the table ``metrics``.
     """
     threshold, higher = metric["threshold"], metric["higher_is_better"]
     worst = metric["low"] if higher else metric["high"]
@@ -100,11 +94,7 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
 def failing_rows(
     connection: DuckDBPyConnection, missed: Sequence[Line]
 ) -> dict[tuple[int, int], tuple[int, list[int]]]:
-    """Return how many rows are on the bad side of the threshold, and which, worst first, by metric and model.
-
-    Args:
-        missed: Lines of the table ``aggregates``.
-    """
+    """Return how many rows are on the bad side of the threshold, and which, worst first, by metric and model."""
     if not missed:
         return {}
     with lines_shown(connection, "wanted", {key: [line[key] for line in missed] for key in ("metric_id", "model_id")}):
@@ -159,38 +149,24 @@ def of_metric(
     """Return a problem of a model on one metric, with the attributes that all such problems have.
 
     Args:
-        metric: Line of the table ``metrics``.
-        aggregate: Line of the table ``aggregates``.
-        kind: Which check found it.
-        severity: How bad it is.
-        description: What was found.
-        n_failed: How many rows fail.
-        rows: Which, worst first.
         harm: Orders problems of one severity.
-        **more: Further attributes.
     """
     evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
-    return Finding(
+    return view.finding(
         type=view.problem_type(evaluator_id),
         kind=kind,
         severity=severity,
         harm=harm,
-        evaluator_id=evaluator_id,
-        metric_id=metric["metric_id"],
-        model_id=model_id,
         description=description,
         actions=action_for(view.evaluators[evaluator_id]),
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            metric=metric,
-            model_id=model_id,
-            avid=avid_code(view.evaluators[evaluator_id]),
-            n_failed=n_failed,
-            n_scored=aggregate["n_scored"],
-            n_unscored=aggregate["n_unscored"],
-            **more,
-        ),
         row_ids=rows,
+        metric=metric,
+        model_id=model_id,
+        avid=avid_code(view.evaluators[evaluator_id]),
+        n_failed=n_failed,
+        n_scored=aggregate["n_scored"],
+        n_unscored=aggregate["n_unscored"],
+        **more,
     )
 
 
@@ -213,12 +189,7 @@ def basis(aggregate: Mapping[str, Any]) -> str:
 
 
 def doubt(metric: Line, aggregate: Line) -> str:
-    """Return why a missed threshold decides nothing.
-
-    Args:
-        metric: Line of the table ``metrics``.
-        aggregate: Line of the table ``aggregates``.
-    """
+    """Return why a missed threshold decides nothing."""
     low, high, threshold = aggregate["ci_low"], aggregate["ci_high"], metric["threshold"]
     if low is None:
         return "One score is too little to be sure."
@@ -230,121 +201,24 @@ def doubt(metric: Line, aggregate: Line) -> str:
     return "The rows that could not be scored could change this."
 
 
-def flip_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for each perturbed case and model whose metrics flipped, and one that sums up where many did."""
-    (boards,) = view.connection.execute(
-        "SELECT count(DISTINCT (evaluator_id, model_id)) FROM flips JOIN metrics USING (metric_id)"
-    ).fetchall()[0]
-    listed = max(1, min(MOST_FLIPS, MOST_FLIPS_IN_RUN // max(1, boards)))
-    for flip in records(view.connection, sql("problems/flipped_cases").format(listed=listed)):
-        yield _flip_problem(view, flip)
-    for totals in records(view.connection, sql("problems/flip_totals").format(listed=listed, most=MOST_ROWS)):
-        yield _flip_summary(view, totals, listed)
-
-
-def _flip_problem(view: RunView, flip: Mapping[str, Any]) -> Finding:
-    evaluator_id, model_id = flip["evaluator_id"], flip["model_id"]
-    first, *others = flip["metrics"]
-    metric = view.metrics[first["metric_id"]]
-    how = f" ({flip['perturbation']})" if flip["perturbation"] else ""
-    was, now = first["direction"].split("_to_")
-    parts = [
-        f"Metric '{metric['name']}' of model {view.model_name(model_id)} flipped from {was} to {now} "
-        f"(from {number(first['from'])} to {number(first['to'])} with threshold {number(metric['threshold'])}) "
-        f"when the test case was perturbed{how}."
-    ]
-    if others:
-        names = [view.metrics[other["metric_id"]]["name"] for other in others]
-        parts.append(f"{listing(names)} flipped too.")
-    parts.append(f"Original: {quoted(flip['original_question'])}; perturbed: {quoted(flip['perturbed_question'])}.")
-    return Finding(
-        type="robustness",
-        kind="flips",
-        severity=Severity.HIGH,
-        evaluator_id=evaluator_id,
-        metric_id=metric["metric_id"],
-        model_id=model_id,
-        description=" ".join(parts),
-        actions="Compare the two answers. Make the system robust to such input: normalise questions, or try a model or "
-        "prompt that is less sensitive.",
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            metric=metric,
-            model_id=model_id,
-            avid="P0200",
-            perturbation=flip["perturbation"] or "",
-            flips=[
-                {
-                    "metric_id": view.metrics[one["metric_id"]]["metric"],
-                    "original": one["from"],
-                    "perturbed": one["to"],
-                    "direction": one["direction"],
-                }
-                for one in flip["metrics"]
-            ],
-        ),
-        row_ids=[flip["original_row_id"], flip["perturbed_row_id"]],
-    )
-
-
-def _flip_summary(view: RunView, totals: Mapping[str, Any], listed: int) -> Finding:
-    evaluator_id, model_id = totals["evaluator_id"], totals["model_id"]
-    rates = [
-        f"{rate['rate'] * 100:.1f} % of {count(rate['n_pairs'], 'pair')} of {view.metrics[rate['metric_id']]['name']}"
-        for rate in records(
-            view.connection,
-            "SELECT * FROM flip_rates JOIN metrics USING (metric_id) "
-            "WHERE evaluator_id = ? AND model_id = ? AND perturbation = '' ORDER BY is_primary DESC, metric_id",
-            [evaluator_id, model_id],
-        )
-    ]
-    return Finding(
-        type="robustness",
-        kind="flips",
-        severity=Severity.HIGH,
-        evaluator_id=evaluator_id,
-        model_id=model_id,
-        description=f"{view.evaluator_name(evaluator_id)} flipped on {totals['n_cases']:,} perturbed test cases of "
-        f"model {view.model_name(model_id)}: {totals['n_fell']:,} from passed to failed, {totals['n_rose']:,} from "
-        f"failed to passed ({listing(rates, most=4)}). "
-        f"The first {listed} are told one by one; the table flips has them all.",
-        actions="Look for the perturbation with the highest flip rate first.",
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            model_id=model_id,
-            avid="P0200",
-            n_cases=totals["n_cases"],
-            n_passed_to_failed=totals["n_fell"],
-            n_failed_to_passed=totals["n_rose"],
-        ),
-        row_ids=totals["row_ids"],
-    )
-
-
 def retrieval_problems(view: RunView) -> Iterator[Finding]:
     """Yield a problem for each pass/fail evaluator and model with contexts that fail although the answers pass."""
     for line in records(view.connection, sql("problems/retrieval").format(most=MOST_ROWS)):
         evaluator_id, model_id = line["evaluator_id"], line["model_id"]
         metric = view.metrics[line["metric_id"]]
         private = view.evaluators[evaluator_id]["family"] == "privacy"
-        yield Finding(
+        yield view.finding(
             type=RETRIEVAL,
             kind="failing_context",
             severity=Severity.MEDIUM,
-            evaluator_id=evaluator_id,
-            metric_id=line["metric_id"],
-            model_id=model_id,
             description=f"{view.evaluator_name(evaluator_id)}: on {count(line['n'], 'row')} of model "
             f"{view.model_name(model_id)} the retrieved context fails the check although the answer passes it.",
             actions=_ACTIONS["privacy"] if private else _CONTEXT_ACTION,
-            attrs=view.attrs(
-                evaluator_id=evaluator_id,
-                metric=metric,
-                model_id=model_id,
-                avid=_FAMILY_CODES["privacy"] if private else "P0100",
-                n_rows=line["n"],
-            ),
             row_ids=line["row_ids"],
+            metric=metric,
+            model_id=model_id,
+            avid=_FAMILY_CODES["privacy"] if private else "P0100",
+            n_rows=line["n"],
         )
 
 

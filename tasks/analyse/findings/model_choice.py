@@ -81,12 +81,7 @@ class Contest:
         return {(line.pop("leader"), line.pop("model_id")): Differences(**line) for line in lines}
 
     def distinct(self, one: Standing, other: Standing) -> bool:
-        """Return whether two models differ by more than chance: on their common cases, else by their intervals.
-
-        Args:
-            one: A model.
-            other: Another one.
-        """
+        """Return whether two models differ by more than chance: on their common cases, else by their intervals."""
         pairs = self.pairs.get((one.model_id, other.model_id)) or self.pairs.get((other.model_id, one.model_id))
         if pairs is not None and pairs.n >= min(one.n, other.n) / 2:
             return differ(pairs, comparisons=max(1, len(self.standings) - 1))
@@ -130,19 +125,16 @@ def recommendation(view: RunView) -> Iterator[Finding]:
     best, *others = field
     alike = [one for one in others if not contest.distinct(best, one)]
     worse = [one for one in others if one not in alike]
-    yield Finding(
+    yield view.finding(
         type=RECOMMENDATION,
         harm=math.inf,
-        model_id=None if alike else best.model_id,
         description=_sentence(contest, best, alike, worse, ready),
         actions=_advice(bool(ready), bool(alike)),
-        attrs=view.attrs(
-            model_id=None if alike else best.model_id,
-            candidates=[contest.name(one) for one in (best, *alike)],
-            ready=[contest.name(one) for one in ready],
-            sound_shares={contest.name(one): one.share for one in every},
-        ),
         row_ids=_failing(view, best),
+        model_id=None if alike else best.model_id,
+        candidates=[contest.name(one) for one in (best, *alike)],
+        ready=[contest.name(one) for one in ready],
+        sound_shares={contest.name(one): one.share for one in every},
     )
 
 
@@ -265,27 +257,25 @@ def _trade_off(
         if off:
             text += f" Another is at least as good and {adjective} than {listing(map(contest.name, off), most=4)}."
         advice = f"Choose by what a better answer is worth against {noun}."
-    return Finding(
+    return view.finding(
         type="trade-off",
         harm=0.9 if what == "cost_usd" else 0.8,
         description=text,
         actions=advice,
-        attrs=view.attrs(
-            spent=what,
-            front=[contest.name(one) for one in front],
-            points=[
-                {
-                    "model_name": contest.name(one),
-                    "sound_share": one.share,
-                    "sound_low": one.interval.low if one.interval else None,
-                    "sound_high": one.interval.high if one.interval else None,
-                    "mean": spent[one.model_id],
-                    **_spent_interval(spending[one.model_id], what),
-                }
-                for one in ordered
-            ],
-        ),
         row_ids=_failing(view, front[-1]),
+        spent=what,
+        front=[contest.name(one) for one in front],
+        points=[
+            {
+                "model_name": contest.name(one),
+                "sound_share": one.share,
+                "sound_low": one.interval.low if one.interval else None,
+                "sound_high": one.interval.high if one.interval else None,
+                "mean": spent[one.model_id],
+                **_spent_interval(spending[one.model_id], what),
+            }
+            for one in ordered
+        ],
     )
 
 

@@ -49,7 +49,7 @@ CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
     "seed": (
         metric_problems.threshold_problems,
         metric_problems.corrected_value_problems,
-        metric_problems.flip_problems,
+        flip_problems.flip_problems,
         metric_problems.retrieval_problems,
         *_OF_THE_INSTRUMENT,
     ),
@@ -69,6 +69,14 @@ CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
     ),
 }
 """The checks of each style of a policy."""
+_ONLY_WITH: Final[Mapping[_Check, str]] = {
+    flip_problems.flip_problems: "flips",
+    flip_problems.perturbation_problems: "flips",
+    slice_problems.slice_problems: "slices",
+    slice_problems.demanded_slice_problems: "slices",
+    answer_problems.regression_problems: "baseline",
+}
+"""Checks that have nothing to look at in most runs, with what a run must have for them."""
 _ORDER: Final = {severity: place for place, severity in enumerate(Severity)}
 
 
@@ -84,14 +92,15 @@ def find_problems(
     those of models before those of the instrument, then by harm, type and evaluator.
 
     Args:
-        policy: The gate's policy.
         vectors: The store's embeddings, by which failing questions are compared; without them, by their words.
         judges: How the run's enrolled judges stood, by key, as its record has it.
     """
     show_targets(connection)
     measure_shares(connection, policy)
     view = RunView(connection, policy, vectors, judges or {})
-    found = merge(problem for check in CHECKS[policy.problems] for problem in check(view))
+    there = _parts(view)
+    checks = [check for check in CHECKS[policy.problems] if _ONLY_WITH.get(check, "") in there]
+    found = merge(problem for check in checks for problem in check(view))
     found = failure_clusters.without_slices(found)
     found.sort(key=_place)
     replace_lines(
@@ -113,6 +122,15 @@ def find_problems(
     )
     counted = Counter(_severity(problem) for problem in found)
     return {severity.value: counted[severity] for severity in Severity}
+
+
+def _parts(view: RunView) -> set[str]:
+    """Return what there is in a run beside scores; ``""`` always."""
+    statement = "SELECT EXISTS (FROM flip_rates), EXISTS (FROM slices), EXISTS (FROM baseline)"
+    ((flips, slices, baseline),) = view.connection.execute(statement).fetchall()
+    demanded = any(rule["slices"] for rule in view.rules.values())
+    there = {"": True, "flips": flips, "slices": slices or demanded, "baseline": baseline}
+    return {name for name, found in there.items() if found}
 
 
 def _severity(problem: Finding) -> Severity:

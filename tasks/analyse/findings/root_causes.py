@@ -211,10 +211,6 @@ def share_of_words(expected: str, text: str) -> float | None:
     """Return the share of the words of an expected answer that stand in a text; ``None`` if it has too few to tell.
 
     Words have at least four letters; a number counts as three words, since it is what is often wrong.
-
-    Args:
-        expected: The expected answer.
-        text: An answer, or contexts.
     """
     wanted = list(dict.fromkeys(_WORD.findall(expected.casefold())))[:_MOST_WORDS]
     weights = [3 if word[0].isdigit() else 1 for word in wanted]

@@ -122,25 +122,19 @@ def _problem(view: RunView, group: Group, *, more: int) -> Finding:
     parts += others_in_words(view, group)
     if more:
         parts.append(f"{count(more, 'further slice')}: see the table of slices.")
-    return Finding(
+    return view.finding(
         type=view.problem_type(metric["evaluator_id"]),
         kind="slice",
         severity=Severity.LOW if passes(metric, line["value"]) else Severity.MEDIUM,
         harm=_harm(view, line),
-        evaluator_id=metric["evaluator_id"],
-        metric_id=line["metric_id"],
-        model_id=model_id,
         description=" ".join(parts),
         actions="Read these answers together: the same cause may be behind all. Look for documents, instructions or "
         "examples that are missing for such questions; if they cannot be answered, have them declined.",
-        attrs=view.attrs(
-            evaluator_id=metric["evaluator_id"],
-            metric=metric,
-            model_id=model_id,
-            avid=avid_code(view.evaluators[metric["evaluator_id"]]),
-            **slice_attrs(view, group),
-        ),
         row_ids=rows,
+        metric=metric,
+        model_id=model_id,
+        avid=avid_code(view.evaluators[metric["evaluator_id"]]),
+        **slice_attrs(view, group),
     )
 
 
@@ -151,11 +145,7 @@ def _who(view: RunView, line: Line) -> str:
 
 
 def against(view: RunView, line: Line) -> str:
-    """Return the value of a slice with its interval, and that of the other rows, in words.
-
-    Args:
-        line: Line of the table ``slices``.
-    """
+    """Return the value of a slice with its interval, and that of the other rows, in words."""
     metric = view.metrics[line["metric_id"]]
     shown = percent if metric["is_share"] else number
     interval = "" if line["ci_low"] is None else f", 95 % interval {shown(line['ci_low'])} to {shown(line['ci_high'])}"
@@ -226,7 +216,6 @@ def worst_rows(view: RunView, line: Line, *, best: bool = False) -> list[int]:
     """Return the rows of a slice that fail its metric, worst first; without a threshold, and if none fails, all.
 
     Args:
-        line: Line of the table ``slices``.
         best: Return the best rows instead, best first.
     """
     params = {name: line[name] for name in ("slice_column", "slice_value", "metric_id", "model_id")}
@@ -291,27 +280,21 @@ def _demanded(view: RunView, lines: Sequence[Line]) -> Finding:
     doubt = (
         "" if severity is Severity.HIGH else " This may be chance: the intervals reach the threshold, or rows are few."
     )
-    return Finding(
+    return view.finding(
         type=view.problem_type(evaluator_id),
         kind="slice",
         severity=severity,
         harm=sum(_harm(view, line) for line in lines),
-        evaluator_id=evaluator_id,
-        metric_id=first["metric_id"],
-        model_id=model_id,
         description=f"{view.evaluator_name(evaluator_id)} must hold for each value of {one_line(column)}, {limit} "
         f"{shown(metric['threshold'])}; {view.model_name(model_id)} misses it for {listing(values, most=5)}.{doubt}",
         actions=f"Read the answers of these values of {one_line(column)} and improve what they have in common, or "
         "change the policy if it asks for too much.",
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            metric=metric,
-            model_id=model_id,
-            avid=avid_code(view.evaluators[evaluator_id]),
-            demanded=True,
-            **slice_attrs(view, Group(first, tuple(lines[1:]))),
-        ),
         row_ids=_joined(worst_rows(view, line) for line in lines),
+        metric=metric,
+        model_id=model_id,
+        avid=avid_code(view.evaluators[evaluator_id]),
+        demanded=True,
+        **slice_attrs(view, Group(first, tuple(lines[1:]))),
     )
 
 
@@ -325,7 +308,7 @@ def _joined(rows: Iterable[Sequence[int]]) -> list[int]:
 
 def _no_column(view: RunView, column: str, metric_ids: Sequence[int]) -> Finding:
     names = dict.fromkeys(view.evaluator_name(view.metrics[metric_id]["evaluator_id"]) for metric_id in metric_ids)
-    return Finding(
+    return view.finding(
         type="dataset",
         kind="slice",
         severity=Severity.HIGH,
@@ -333,5 +316,5 @@ def _no_column(view: RunView, column: str, metric_ids: Sequence[int]) -> Finding
         description=f"By the policy {listing(names, most=4)} must hold for each value of {one_line(column)}, but the "
         "dataset has no such column.",
         actions=f"Add {one_line(column)} to the metadata of the cases, or take it out of the policy.",
-        attrs=view.attrs(slice_column=column),
+        slice_column=column,
     )

@@ -26,8 +26,8 @@ from leadline.tasks.statistics.judge_stability import (
     CERTAIN,
     POOLED_CHECKS,
     SUSPICIOUS,
-    repeated_verdict_drift,
     value_drift,
+    verdict_drift,
 )
 from leadline.tasks.store.store import Store
 
@@ -231,7 +231,7 @@ def difference(enrolment: Enrolment, fresh: Replies) -> Difference:
         fresh: Replies to the same probes.
     """
     old, new = enrolment.verdicts(enrolment.replies), enrolment.verdicts(fresh)
-    verdicts = repeated_verdict_drift(old, new)
+    verdicts = verdict_drift(old, new)
     p = verdicts.p
     numbers, fresh_numbers = enrolment.numbers(enrolment.replies), enrolment.numbers(fresh)
     if numbers is not None and fresh_numbers is not None:

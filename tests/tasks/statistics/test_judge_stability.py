@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from leadline.tasks.statistics.judge_stability import components, net_of_sample, net_rate, pair_noise
+from leadline.tasks.statistics.judge_stability import Components, net_of_sample, net_rate, pair_noise
 
 ORIGINALS = np.array([[1, 1], [1, 0], [0, 0], [1, 1], [1, 1], [0, 1], [1, 1], [0, 0]], float)
 COPIES = np.array([[1, 1], [0, 0], [0, 1], [0, 0], [1, 1], [1, 0], [1, 0], [0, 0]], float)
@@ -24,7 +24,6 @@ def _replies(draw, chances, trials):
 def test_net_change_is_what_disagrees_crosswise_less_the_rows_own_disagreement():
     pairs = pair_noise(ORIGINALS, COPIES)
     assert pairs.net.tolist() == [0, 0, 0, 1, 0, -0.5, 0, 0]
-    assert pairs.crosswise.mean() == pytest.approx(0.375)
     assert pairs.noise.mean() == pytest.approx(0.3125)
 
 
@@ -78,14 +77,8 @@ def test_the_net_rate_covers_and_noise_alone_is_no_change(changed, least_power, 
     assert shown / runs >= least_power if changed else shown / runs <= 0.06
 
 
-def test_variance_is_split_into_rows_and_trials():
-    parts = components(np.array([[0.2, 0.4], [0.9, 0.7], [0.5, 0.5], [0.8, 1.0], [0.1, 0.3]]))
-    assert (parts.between, parts.within) == pytest.approx((0.085, 0.016))
+def test_trials_pay_where_the_judge_varies_and_rows_where_they_do():
+    parts = Components(0.085, 0.016)
     assert parts.best_trials(5, 1) == pytest.approx(0.970142500145332)
     assert parts.standard_error(100, 3) < parts.standard_error(100, 1)
-
-
-def test_values_that_trials_explain_have_no_variance_between_rows():
-    parts = components(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
-    assert parts.between == 0
-    assert parts.best_trials(5, 1) == math.inf
+    assert Components(0.0, 0.5).best_trials(5, 1) == math.inf

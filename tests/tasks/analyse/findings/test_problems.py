@@ -10,7 +10,8 @@ import pytest
 
 from leadline.evaluators.core import Metric
 from leadline.evaluators.data import Severity
-from leadline.tasks.analyse.findings.metric_problems import MOST_FLIPS, how_bad
+from leadline.tasks.analyse.findings.flip_problems import MOST_FLIPS
+from leadline.tasks.analyse.findings.metric_problems import how_bad
 from tests.support.stores.problem_factory import even, of_type, problems
 from tests.support.stores.run_factory import BOARD, VALUE, Basis, Given, Toy, answer, board_scores
 
@@ -163,7 +164,7 @@ def test_many_flips_are_summed_up(tmp_path: Path) -> None:
 
 
 def test_with_many_models_fewer_flips_are_told_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.analyse.findings.metric_problems.MOST_FLIPS_IN_RUN", 6)
+    monkeypatch.setattr("leadline.tasks.analyse.findings.flip_problems.MOST_FLIPS_IN_RUN", 6)
     one = pair_run(5, before=1.0, after=0.7)
     made = {
         "rows": [row | {"model": model} for model in "abc" for row in one["rows"]],
