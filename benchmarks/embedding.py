@@ -29,7 +29,7 @@ from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import embedders, runtime, weights
 from leadline.evaluators.settings import Settings
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors
 
 EVALUATORS = (
     "answer_semantic_similarity",

@@ -35,8 +35,8 @@ from leadline.evaluators.judge_client.gate import shared_gate
 from leadline.evaluators.judge_client.litellm_transport import litellm
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.settings import JudgeConfig, Settings
+from leadline.tasks.ledger.ledger import ledger_at
 from leadline.tasks.ledger.ledger_report import LedgerReader
-from leadline.tasks.ledger.location import ledger_at
 
 LATENCY_S = 0.3
 IN_FLIGHT = 64

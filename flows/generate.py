@@ -25,7 +25,7 @@ from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace
 from leadline.tasks.generate import Corpus, Cutting, Form, Generated, find_files, read_corpus
 from leadline.tasks.generate import generate as ask_about
-from leadline.tasks.ledger.location import new_name, open_ledger, read_ledger
+from leadline.tasks.ledger.ledger import new_name, open_ledger, read_ledger
 from leadline.tasks.plan.cost import require_judge_price
 from leadline.tasks.runs.run_sentences import paid
 from leadline.tasks.store.store import Store

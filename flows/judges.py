@@ -27,7 +27,7 @@ from leadline.tasks.judges.labels.judging import (
 from leadline.tasks.judges.labels.known_labels import KnownLabels, dataset_labels, known_labels, labels_of_datasets
 from leadline.tasks.judges.labels.label_report import LabelReport, report_labels
 from leadline.tasks.judges.labels.labelled_rows import LabelledRows, find_labelled_rows
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.plan.cost import require_prices
 from leadline.tasks.plan.jobs import read_jobs
 from leadline.tasks.store.store import JOBS, Run, Store

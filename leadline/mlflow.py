@@ -12,7 +12,7 @@ from leadline.api.answer_scorer import AnswerScorer, answer_scorer, context_chun
 from leadline.api.metric_choice import Metrics
 from leadline.evaluators.data import ContextChunk, Row
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.tasks.load.field_names import names_of, normalized
+from leadline.tasks.load.columns import names_of, normalized
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Run, Store

@@ -47,8 +47,8 @@ from leadline.tasks.ground.processes import process_record
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.judges.drift.run_judges import JUDGES, notice_replies, reused_after_change, watch
 from leadline.tasks.judges.labels.run_corrections import GateOn, correct_run
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.ledger.ledger_report import add_up
-from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.plan.jobs import (
     ALL_ROWS,
@@ -73,7 +73,7 @@ from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.looks import give_valid_intervals
 from leadline.tasks.stopping.waves import WaveOutcome, order_in_waves, wave_part
 from leadline.tasks.store.store import JOBS, Run, Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors
 
 _NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")
 """Packages whose version can change a number; models and their packages are part of each configuration."""

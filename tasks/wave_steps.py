@@ -15,8 +15,8 @@ from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.analyse.gather import gather
 from leadline.tasks.compare.change_questions import CHANGE_LEVEL, look_at_changes, read_change_questions
 from leadline.tasks.db import open_run, sql
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.ledger.ledger_report import Totals, add_up
-from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.plan.cost import Estimate, estimate
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.policy.policy import Policy

@@ -164,7 +164,7 @@ def check_ledger(store: str | None) -> None:
         LeadlineError: The ledger is in a database that cannot be used. Later on that is waited for.
     """
     if "://" in os.environ.get("LEADLINE_LEDGER", ""):
-        from leadline.tasks.ledger.location import require_ledger
+        from leadline.tasks.ledger.ledger import require_ledger
 
         require_ledger()
     place = store or os.environ.get("LEADLINE_STORE", "")

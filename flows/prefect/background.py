@@ -23,9 +23,8 @@ from typing import Final
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, without_secret_variables
 from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION, prefect_home
 from leadline.flows.shared.log_files import log_folder, tail
-from leadline.tasks.ground.files import locked
+from leadline.tasks.ground.files import locked, state_folder
 from leadline.tasks.ground.processes import is_alive, process_of
-from leadline.tasks.ground.user_folder import state_folder
 
 DEFAULT_PORT: Final = 4200
 START_TIMEOUT_S: Final = 90.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home
-from leadline.tasks.load.column_map import ColumnMap, project_map
+from leadline.tasks.load.columns import ColumnMap, project_map
 
 
 def reading(columns: ColumnMap, *, format: str = "auto", model_name: str = "") -> dict[str, Any]:  # noqa: A002

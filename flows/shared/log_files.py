@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from leadline.tasks.ground.user_folder import state_folder
+from leadline.tasks.ground.files import state_folder
 
 
 def new_log(name: str) -> Path:

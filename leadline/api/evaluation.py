@@ -26,9 +26,9 @@ from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.prefect.resolve import ensure_api
 from leadline.flows.shared.files import reading
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
+from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.ground.timeline import Timeline, in_part, timed_by
 from leadline.tasks.load import load_dataset
-from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
 P = ParamSpec("P")
@@ -161,7 +161,7 @@ def _requested(
         "store": store.location if isinstance(store, Store) else _location(store),
     }
     config = checked(EvaluateConfig, values | {"dataset": _UNKNOWN})  # before anything is written
-    with scratch_folder(Store.open(config.store), "inputs") as folder:
+    with scratch_folder(Store.open(config.store).root, "inputs") as folder:
         staged = stage(data, folder, config.name, questions=questions)
         yield config.model_copy(update={"dataset": staged.path}), staged
 
@@ -246,7 +246,7 @@ def _evaluated(
     with timed_by(Timeline()) as timeline, lent(picked.own), shown(progress), _naming(staged):
         if staged is not None and asks is not None:
             chosen(config, check_key=True)  # a mistake is found before anybody is asked
-            with scratch_folder(store, "answers") as folder:
+            with scratch_folder(store.root, "answers") as folder:
                 output = folder / f"{Path(staged.path).stem}.jsonl"
                 how = reading(config.map, format=config.format)
                 with in_part("collect"):

@@ -106,7 +106,7 @@ def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, p
     store = Store.open(config.store)
     result = record_time(result, store, timeline)
     if profile is not None:
-        from leadline.tasks.ledger.location import read_ledger
+        from leadline.tasks.ledger.ledger import read_ledger
 
         calls = read_ledger(store).call_times(result.run, MOST_CALLS)
         try:

@@ -39,7 +39,7 @@ from leadline.flows.shared.form import FormModel
 from leadline.pytest_plugin.outcomes import Outcome, RunOutcomes
 from leadline.pytest_plugin.suite import Suite, SuiteCheck, collect_suite, located
 from leadline.tasks.ground.files import write_json
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.runs.run_sentences import calls_line, cost_line, gate_reason, work_line
 from leadline.tasks.store.store import Store

@@ -17,8 +17,7 @@ from leadline.plugins.rgb.testbed import SEED, Testbed, check, documents, find_t
 from leadline.tasks.collect.templates import render_text
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.readers import read_items
-from leadline.tasks.load.sniff import layout_of
+from leadline.tasks.load.sniff import layout_of, read_items
 from leadline.tasks.load.source import SourceFile
 from leadline.tasks.load.values import ValueFault
 

@@ -15,8 +15,7 @@ from leadline.plugins.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
 from leadline.plugins.rgb.testbed import Testbed, find_testbed
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.readers import read_items
-from leadline.tasks.load.sniff import layout_of
+from leadline.tasks.load.sniff import layout_of, read_items
 from leadline.tasks.load.source import SourceFile
 
 _NAME: Final = re.compile(

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.ground import without_secrets
-from leadline.tasks.ground.files import digest, write_json
-from leadline.tasks.ground.user_folder import state_folder
+from leadline.tasks.ground.files import digest, state_folder, write_json
 
 MOST: Final = 200
 """Deliveries that are kept; the oldest go."""

@@ -23,9 +23,8 @@ from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import TargetAnswer
-from leadline.tasks.ground.files import handed_out
+from leadline.tasks.ground.files import handed_out, scratch_folder
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -124,7 +123,7 @@ def collect(
         check_target(target)
     budget = Budget(limits or Limits())
     done = Collected(cases=suite.cases)
-    with scratch_folder(store, "collect") as folder:
+    with scratch_folder(store.root, "collect") as folder:
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
         with _AnswerTable(folder, suite.cases * len(targets)) as table:

@@ -93,11 +93,7 @@ def definition(kind: type) -> str:
 
 
 def read_lines(connection: DuckDBPyConnection, kind: type[Line], *, order: str) -> list[Line]:
-    """Return the lines of a table as objects.
-
-    Args:
-        order: The columns by which they are sorted, in SQL.
-    """
+    """Return the lines of a table as objects, sorted by the columns of ``order``, which is SQL."""
     columns = columns_of(kind)
     names = ", ".join(column.name for column in columns)
     lines = connection.execute(f"SELECT {names} FROM {table_of(kind)} ORDER BY {order}").fetchall()
@@ -105,11 +101,7 @@ def read_lines(connection: DuckDBPyConnection, kind: type[Line], *, order: str) 
 
 
 def line_of(kind: type[Line], record: Mapping[str, Any]) -> Line:
-    """Return a line of a table as an object.
-
-    Args:
-        record: Its values by column; others than the table's are left out.
-    """
+    """Return a line of a table as an object; values of other columns are left out."""
     return kind(*(column.parse(record[column.name]) for column in columns_of(kind)))
 
 

@@ -1,12 +1,15 @@
-"""Connections to DuckDB: the run's database, compacted at its end, and the views over its dataset."""
+"""DuckDB: connections to the run's database, its SQL statements, and helpers of the steps over it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.ground.files import replacing
@@ -14,6 +17,33 @@ from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+_STATEMENT: Final = re.compile(r"^-- statement: (\w+)\n", re.MULTILINE)
+_ROOMS: Final = ("tasks", "flows", "plugins")
+
+
+@cache
+def sql(name: str) -> str:
+    """Return SQL: ``"publish/models"`` is a statement of ``publish.sql``, ``"dataset"`` is all of ``dataset.sql``."""
+    topic, _, statement = name.partition("/")
+    return _statements(topic)[statement] if statement else _read(topic)
+
+
+@cache
+def _statements(topic: str) -> Mapping[str, str]:
+    parts = _STATEMENT.split(_read(topic))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _read(topic: str) -> str:
+    found = (files_of(room) for room in _ROOMS)
+    return next(files[topic] for files in found if topic in files).read_text(encoding="utf-8")
+
+
+@cache
+def files_of(room: str) -> Mapping[str, Path]:
+    """Return the files of SQL of a room by their topics; no two rooms or folders have one of the same."""
+    return {path.stem: path for path in (Path(__file__).parents[2] / room).rglob("*.sql")}
 
 
 DATASET_TABLES: Final = ("models", "cases", "relationships", "rows", "digests")
@@ -42,9 +72,6 @@ def connect(
     """Open a database, in memory without a path, as a program does: with no progress bar on standard output.
 
     Args:
-        database: The file; ``None`` for one in memory.
-        read_only: Open for reading.
-        threads: Threads at most.
         block_size: Bytes of a block of a new file; each of its tables takes a block or more.
     """
     import duckdb
@@ -66,12 +93,7 @@ def without_progress_bar(connection: DuckDBPyConnection) -> None:
 
 
 def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:
-    """Show a loaded dataset's Parquet files as the views of ``dataset.sql``.
-
-    Args:
-        connection: Gets the views.
-        dataset: Folder of the loaded dataset.
-    """
+    """Show a loaded dataset's Parquet files as the views of ``dataset.sql``."""
     connection.execute(
         ";".join(
             f"CREATE OR REPLACE TEMP VIEW {table} AS FROM read_parquet({literal(dataset / f'{table}.parquet')})"
@@ -100,20 +122,12 @@ def release(run: Run) -> None:
 
 
 def block_size_for(record: Mapping[str, Any]) -> int:
-    """Return the size of the blocks of a run's database, small for a small run: most of its tables have few lines.
-
-    Args:
-        record: The run's record.
-    """
+    """Return the size of the blocks of a run's database, small for a small run: most of its tables have few lines."""
     return 1 << 14 if record.get("rows", FEW_ROWS + 1) <= FEW_ROWS else 1 << 16
 
 
 def threads_for(record: Mapping[str, Any]) -> int | None:
-    """Return the number of threads for a run's database, ``None`` for one per core.
-
-    Args:
-        record: The run's record.
-    """
+    """Return the number of threads for a run's database, ``None`` for one per core."""
     return 1 if record.get("rows", FEW_ROWS + 1) <= FEW_ROWS else None
 
 
@@ -122,10 +136,8 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     """Open a run's database with its dataset's views; only one process at a time may do so for writing.
 
     Args:
-        store: The store that contains the run and its dataset.
         run: The run; its record names the dataset.
         create: Make its tables.
-        read_only: Open for reading.
 
     Raises:
         UsageError: The run has no results yet, or another version of Leadline made it.
@@ -164,11 +176,7 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
 
 
 def compact(database: Path) -> bool:
-    """Rewrite a database that nobody has open if much of its file is free, and return whether that was so.
-
-    Args:
-        database: The file.
-    """
+    """Rewrite a database that nobody has open if much of its file is free, and return whether that was so."""
     if database.stat().st_size < _LEAST_SIZE:
         return False
     with connect() as connection:
@@ -183,3 +191,92 @@ def compact(database: Path) -> bool:
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("DETACH new")
     return True
+
+
+_MEASURED: Final = frozenset({RowField.DURATION_S, RowField.COST_USD, RowField.INPUT_TOKENS, RowField.OUTPUT_TOKENS})
+_OF_OTHER_ROWS: Final = frozenset({RowField.ORIGINAL_ANSWER, RowField.RIVAL_ANSWERS})
+STORED: Final = tuple(field for field in RowField if field not in _MEASURED | _OF_OTHER_ROWS)
+"""The fields whose digests a dataset holds."""
+
+
+def show_row_scores(connection: DuckDBPyConnection) -> None:
+    """Create the view ``row_scores(metric_id, row_id, status, reason, value)``: trials averaged within their row.
+
+    With one trial per row, the usual case, it is the table ``scores`` itself and costs nothing.
+    """
+    (trials,) = connection.execute("SELECT coalesce(max(trial), 0) FROM scores").fetchall()[0]
+    if trials:
+        connection.execute(sql("row_scores/row_means"))
+    source = "row_means" if trials else "scores"
+    connection.execute(
+        f"CREATE OR REPLACE TEMP VIEW row_scores AS SELECT metric_id, row_id, status, reason, value FROM {source}"
+    )
+
+
+def show_targets(connection: DuckDBPyConnection) -> None:
+    """Create ``row_scores`` and the table ``targets``: how each metric's values compare with its threshold."""
+    show_row_scores(connection)
+    connection.execute(sql("row_scores/targets"))
+
+
+def records(connection: DuckDBPyConnection, statement: str, params: object = None) -> list[dict[str, Any]]:
+    """Run a query and return its lines by column name."""
+    cursor = connection.execute(statement, params) if params is not None else connection.execute(statement)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
+
+
+def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Mapping[str, Any]]) -> int:
+    """Replace all lines of a table in one transaction, and return their number."""
+    found = list(lines)
+    connection.execute("BEGIN")
+    try:
+        connection.execute(f"DELETE FROM {table}")
+        if found:
+            columns = {name: [line[name] for line in found] for name in found[0]}
+            connection.execute(f"INSERT INTO {table} BY NAME {_selected(columns)}", list(columns.values()))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return len(found)
+
+
+@contextmanager
+def lines_shown(connection: DuckDBPyConnection, table: str, columns: Mapping[str, Sequence[object]]) -> Iterator[None]:
+    """Show columns of plain values, at least one of each, as a temporary table within the block.
+
+    They go as parameters and not as Arrow's tables, because Arrow imports pandas for its first array: 0.2 s of a
+    command. Arrays of numbers are registered as they are, which costs nothing at all.
+    """
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_selected(columns)}", list(columns.values()))
+    try:
+        yield
+    finally:
+        connection.execute(f"DROP TABLE {table}")
+
+
+def _selected(columns: Mapping[str, Sequence[object]]) -> str:
+    return f"SELECT {', '.join(f'unnest(${place}) AS {name}' for place, name in enumerate(columns, start=1))}"
+
+
+def digests_of(fields: Iterable[RowField]) -> str:
+    """Return what to select from for the digests of some fields, one column for each; NULL where a field is absent.
+
+    A dataset has the digests of its texts in a table. Numbers are digested when they are asked for, and whether a case
+    is a copy of another, and which other models answered it, is looked up only then.
+    """
+    wanted = frozenset(fields)
+    joined = ["digests"]
+    if wanted & _MEASURED:
+        joined.append(f"JOIN ({sql('field_digests/measured_digests')}) AS measured USING (row_id)")
+    if RowField.ORIGINAL_ANSWER in wanted:
+        joined.append(f"LEFT JOIN ({original_digests()}) AS copies USING (row_id)")
+    if RowField.RIVAL_ANSWERS in wanted:
+        joined.append(f"LEFT JOIN ({sql('field_digests/rival_digests')}) AS rivals USING (row_id)")
+    return " ".join(joined)
+
+
+def original_digests() -> str:
+    """Return the query of the digest of the original's answer, by ``row_id`` of the copy."""
+    return sql("field_digests/original_digests").format(originals=sql("field_digests/originals"))

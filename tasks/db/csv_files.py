@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import FILE, ErrorCode, UsageError, settings_table
-from leadline.tasks.db.connection import literal
-from leadline.tasks.db.statements import sql
+from leadline.tasks.db.connection import literal, sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,11 +68,7 @@ def guarded_cell(text: str) -> str:
 def write_csv(
     connection: DuckDBPyConnection, query: str, path: Path, values: Mapping[str, object] | None = None
 ) -> None:
-    """Write the rows of a query as CSV; they never pass through Python.
-
-    Args:
-        values: The query's parameters by name.
-    """
+    """Write the rows of a query as CSV; they never pass through Python."""
     if is_guarded():
         _make_guard(connection)
         query = f"SELECT {', '.join(_columns(connection, query, values))} FROM ({query})"

@@ -44,7 +44,7 @@ CREATE TABLE rows (
 );
 
 -- Per row, a 16-byte digest of each field that an evaluator can read; NULL where the field is absent.
--- The columns are leadline.tasks.db.tables.STORED; digests of the other fields are made when they are asked for.
+-- The columns are leadline.tasks.db.connection.STORED; digests of the other fields are made when they are asked for.
 CREATE TABLE digests (
     row_id              UINTEGER PRIMARY KEY,
     question            BLOB,

@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, digests.
+"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, scratch folders.
 
 A command makes its files for its user alone. Its product outside of the store, as ``-o`` names it, has the permissions
 that the user's umask gives, since it is meant to be handed on. A store whose folder others may read is shared on
@@ -10,6 +10,7 @@ A temporary name has the host, as 8 hex digits, and the process, as its number a
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import logging
@@ -19,13 +20,15 @@ import secrets
 import shutil
 import socket
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.ground.processes import has_ended, this_host, this_process
 
 if TYPE_CHECKING:
@@ -48,6 +51,31 @@ _MONTH: Final = 30 * DAY
 
 _NAME: Final = re.compile(r"\..+\.([0-9a-f]{8})\.([0-9]+)-([0-9A-Za-z?]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 _MARK: Final = re.compile(r"\.swept-[0-9a-f]{8}")
+
+_STAGING: Final = "staging"
+_TMP: Final = "tmp"
+"""The store's folders of scratch files: with a lock in each, and of DuckDB's own."""
+
+_LOCK: Final = ".lock"
+"""File of a scratch folder that its process holds locked while it lives."""
+
+_SETTLED: Final = 60.0
+"""Seconds after which a scratch folder surely has its lock."""
+
+_ABANDONED: Final = DAY
+"""Seconds after which a scratch folder of another host, or one without a lock file, is deleted."""
+
+
+class Listed(NamedTuple):
+    """Facts about a file of a store.
+
+    Attributes:
+        size: Bytes.
+        modified: When it was written, in seconds since 1970.
+    """
+
+    size: int
+    modified: float
 
 
 def digest(value: Any) -> str:
@@ -84,11 +112,7 @@ def handed_out(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file atomically.
-
-    Args:
-        value: A JSON value.
-    """
+    """Write a JSON file atomically."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -99,7 +123,6 @@ def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
     Its files are on disk by then: nobody looks at them again before later runs read them.
 
     Args:
-        path: The folder.
         fill: Writes its files into the temporary folder that it is given.
     """
     if path.exists():
@@ -144,22 +167,13 @@ def keep_private(store: Path) -> None:
 
 
 def hand_out(path: Path) -> None:
-    """Give a new file or folder the permissions that the user's umask says.
-
-    Args:
-        path: What somebody asked to have in this place.
-    """
+    """Give a new file or folder the permissions that the user's umask says."""
     if _users_umask is not None:
         path.chmod((0o777 if path.is_dir() else 0o666) & ~_users_umask)
 
 
 def copy_out(source: Path, target: Path) -> None:
-    """Copy a folder's files to where somebody asked for them; other files there, and folders, stay as they are.
-
-    Args:
-        source: The folder.
-        target: The folder to copy to; it is made if need be.
-    """
+    """Copy a folder's files to where somebody asked for them; other files there, and folders, stay as they are."""
     new = not target.exists()
     target.mkdir(parents=True, exist_ok=True)
     if new:
@@ -180,7 +194,6 @@ def locked(path: Path, *, wait: bool = True) -> FileLock:
     Entering the block raises an ``OSError`` on a file system without locks.
 
     Args:
-        path: The lock's file.
         wait: Wait for a lock that another process holds, instead of raising a ``TimeoutError``.
     """
     from filelock import FileLock
@@ -203,13 +216,11 @@ def is_held(path: Path) -> bool:
     Raises:
         FileNotFoundError: There is no such file.
     """
-    from filelock import Timeout
-
     path.stat()
     try:
         with locked(path, wait=False):
             return False
-    except Timeout:
+    except TimeoutError:
         return True
 
 
@@ -224,9 +235,6 @@ def clean_stale(root: Path) -> None:
 
     Files touched within a day stay: a container may have its neighbour's host name and not see its neighbour's
     processes. Files of other hosts are deleted once they were not touched for a month.
-
-    Args:
-        root: The store's folder.
     """
     mark = root / f".swept-{host_tag()}"
     try:
@@ -280,3 +288,68 @@ def _untouched(path: Path, seconds: float) -> bool:
 def host_tag() -> str:
     """Return the tag of this host in the names of files."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+@contextmanager
+def scratch_folder(root: Path, purpose: str) -> Iterator[Path]:
+    """Make a folder in a store; it is gone when the block ends, or when the next one is made if that is killed."""
+    room = root / _STAGING
+    room.mkdir(parents=True, exist_ok=True)
+    for folder in room.iterdir():
+        if _is_abandoned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    prefix = f"{purpose}-{host_tag()}-"
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=room, ignore_cleanup_errors=True) as name,
+        ExitStack() as opened,
+    ):
+        folder = Path(name)
+        try:
+            opened.enter_context(locked(folder / _LOCK))
+        except OSError:  # a file system without locks: only the age of the folder counts
+            (folder / _LOCK).unlink(missing_ok=True)
+        yield folder
+
+
+def stale_folders(root: Path) -> list[Path]:
+    """Return what killed processes left of their scratch files: of loads and collections, queries and comparisons."""
+    staged, others = (list(folder.iterdir()) if folder.is_dir() else [] for folder in (root / _STAGING, root / _TMP))
+    return sorted(path for path in (*staged, *others) if _is_abandoned(path))
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then.
+
+    Locks of other hosts are not seen on every file system, so that only the age of their folders counts.
+    """
+    try:
+        age = time.time() - folder.stat().st_mtime
+        if f"-{host_tag()}-" in folder.name and (folder / _LOCK).exists():
+            return age > _SETTLED and not is_held(folder / _LOCK)
+    except OSError:  # deleted concurrently, or owned by another user
+        return False
+    return age > _ABANDONED
+
+
+def state_folder() -> Path:
+    """Return the user's folder for Leadline's state, made if need be.
+
+    It is ``leadline`` below ``$XDG_STATE_HOME`` (default ``~/.local/state``), or below the system's folder for
+    temporary files where that cannot be written.
+    """
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(base) / "leadline"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+        folder = Path(tempfile.gettempdir()) / f"leadline-{user}"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = folder.lstat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o077 or not stat.S_ISDIR(found.st_mode):
+            raise StoreError(
+                f"{folder} is not this user's alone, and somebody else may have made it.",
+                hint="Set XDG_STATE_HOME to a folder of your own.",
+                code=ErrorCode.STORE_FAILED,
+            ) from None
+    return folder

@@ -12,12 +12,7 @@ evaluator: ContextVar[str] = ContextVar("log_evaluator", default="")
 
 @contextmanager
 def logged_as(variable: ContextVar[str], value: str) -> Iterator[None]:
-    """Let log lines of the block say the run, or the evaluator, that they belong to.
-
-    Args:
-        variable: :data:`run` or :data:`evaluator`.
-        value: Its id.
-    """
+    """Let log lines of the block say the run, or the evaluator, that they belong to."""
     before = variable.set(value)
     try:
         yield

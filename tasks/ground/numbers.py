@@ -13,12 +13,7 @@ RANGE: Final = " \N{EN DASH} "
 
 
 def figure(value: float | None, share: bool = False) -> str:
-    """Return a score: three decimals, 0.000 below a millionth, a share as a percentage, an absent one as a dash.
-
-    Args:
-        value: The score.
-        share: Show it as a percentage.
-    """
+    """Return a score: three decimals, 0.000 below a millionth, a share as a percentage, an absent one as a dash."""
     if value is None:
         return ABSENT
     if math.isinf(value):
@@ -35,25 +30,14 @@ def figure(value: float | None, share: bool = False) -> str:
 
 
 def movement(before: float, after: float, share: bool = False) -> str:
-    """Return two scores as a change: "82.5 → 95.0 %", "0.746 → 0.525".
-
-    Args:
-        before: The earlier score.
-        after: The later one.
-        share: Show them as percentages.
-    """
+    """Return two scores as a change: "82.5 → 95.0 %", "0.746 → 0.525"."""
     if share:
         return f"{before * 100:.1f} → {after * 100:.1f} %"
     return f"{figure(before)} → {figure(after)}"
 
 
 def bound(value: float | None, share: bool = False) -> str:
-    """Return a threshold as it was given, without the zeros that a measured value carries.
-
-    Args:
-        value: The threshold.
-        share: Show it as a percentage.
-    """
+    """Return a threshold as it was given, without the zeros that a measured value carries."""
     if value is None or math.isinf(value):
         return figure(value)
     return f"{value * 100:.6g} %" if share else f"{value:.6g}"

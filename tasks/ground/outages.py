@@ -37,9 +37,5 @@ def server_wait_s() -> float:
 
 
 def next_pause_s(before: float) -> float:
-    """Return the pause before the next try: each is twice as long as the one before, up to :data:`LONGEST_PAUSE_S`.
-
-    Args:
-        before: The pause before the last try; 0 before the first.
-    """
+    """Return the pause before the next try: twice the one before (0 at first), up to :data:`LONGEST_PAUSE_S`."""
     return min(before * 2 or FIRST_PAUSE_S, LONGEST_PAUSE_S)

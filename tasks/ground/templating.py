@@ -26,12 +26,7 @@ _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A
 
 
 def markdown(value: object, limit: int = 2000) -> str:
-    """Return text that Markdown shows as it is, on one line.
-
-    Args:
-        value: The text.
-        limit: The characters after which it is cut.
-    """
+    """Return text that Markdown shows as it is, on one line."""
     text = str(value)
     if len(text) > limit:
         text = f"{text[:limit]}… ({len(text) - limit:,} more characters)"
@@ -87,13 +82,7 @@ def _environment(package: str) -> Environment:
 
 
 def render(package: str, template: str, **context: Any) -> str:
-    """Fill in a template of a package; every undefined name is an error.
-
-    Args:
-        package: The package, in whose folder ``templates`` the file is.
-        template: The file.
-        context: What the template knows.
-    """
+    """Fill in a template of a package; every undefined name is an error."""
     return _environment(package).get_template(template).render(**context)
 
 
@@ -101,10 +90,7 @@ def render_source(package: str, source: str, name: str, **context: Any) -> str:
     """Fill in a template that is given as text; every undefined name is an error.
 
     Args:
-        package: The package whose templates it may include.
-        source: The template.
         name: What it is called in messages; the text is Markdown if it ends in ``.md``, otherwise HTML.
-        context: What the template knows.
     """
     return _compiled(package, source, name).render(**context)
 

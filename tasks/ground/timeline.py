@@ -218,12 +218,7 @@ class Timeline:
             self._lanes[name] = (first, now)
 
     def add_chunk(self, lane: str, seconds: float, evaluators: Mapping[str, float]) -> None:
-        """Add the time of a chunk.
-
-        Args:
-            seconds: From its start in its process to its end.
-            evaluators: Those of its evaluators.
-        """
+        """Add the time of a chunk."""
         with self._lock:
             self._chunks.setdefault(lane, []).append(round(seconds, 3))
             for name, each in evaluators.items():
@@ -327,13 +322,7 @@ def microseconds() -> int:
 
 
 def span(name: str, kind: str, began: int) -> TimeSpan:
-    """Return the span of work in this thread that ends now.
-
-    Args:
-        name: What was done.
-        kind: See :class:`TimeSpan`.
-        began: When it began, in microseconds since 1970.
-    """
+    """Return the span of work in this thread that ends now and began at some microsecond since 1970."""
     # Threads of several pools may share a name, and a number may be used again once its thread has ended.
     thread = f"{threading.current_thread().name} {threading.get_native_id()}"
     return TimeSpan(name, kind, began, max(began, microseconds()), this_process(), thread)

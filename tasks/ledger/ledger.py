@@ -1,4 +1,4 @@
-"""The ledger of one run in this process, whichever database it is kept in."""
+"""The ledger of one run in this process, whichever database it is kept in: in the store, or at ``LEADLINE_LEDGER``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ import os
 import secrets
 import time
 from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from leadline.evaluators.data import Json
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Charge, Reply
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.ground.files import digest
 from leadline.tasks.ground.processes import this_process
-from leadline.tasks.ledger.operations import Account, End, Find, Intend, KeepCheck, Operation, Read
+from leadline.tasks.ledger.ledger_report import LedgerReader
+from leadline.tasks.ledger.operations import Account, End, Find, Intend, KeepCheck, Operation, Read, pack, unpack
+from leadline.tasks.ledger.postgres import PostgresAccess, require_postgres
+from leadline.tasks.ledger.sqlite import SqliteAccess
+from leadline.tasks.store.store import Store
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
-
-_ESCAPED: Final = "\x01json:"
-"""Begins a text that a database cannot store as it is, and that is kept as JSON."""
 
 
 class Access(Protocol):
@@ -48,8 +53,6 @@ class DatabaseLedger:
     """Implements :class:`leadline.evaluators.judge_client.calls.Ledger` for the calls of one run in this process.
 
     Args:
-        access: The database.
-        run: Id of the run.
         limits: What the run may spend, in all processes that work on it together.
     """
 
@@ -163,18 +166,6 @@ class DatabaseLedger:
         )
 
 
-def pack(text: str) -> str:
-    """Return a text in a form that every database can store: without NULs and lone surrogates, which some do not."""
-    if "\0" in text or text.startswith(_ESCAPED) or without_surrogates(text) != text:
-        return _ESCAPED + json.dumps(text)
-    return text
-
-
-def unpack(text: str) -> str:
-    """Return the text that :func:`pack` was given."""
-    return str(json.loads(text.removeprefix(_ESCAPED))) if text.startswith(_ESCAPED) else text
-
-
 def _plain(text: str) -> str:
     return without_surrogates(text).replace("\0", "\ufffd")
 
@@ -210,3 +201,71 @@ def _draw_mark() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_draw_mark)
+
+
+LEDGER_VARIABLE: Final = "LEADLINE_LEDGER"
+_POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def new_name(kind: str) -> str:
+    """Return a name under which the calls of a job are put on record; it sorts by time."""
+    return f"{kind}-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}"
+
+
+def ledger_place(store: Store) -> Path | str:
+    """Return the ledger's file, or the address of its PostgreSQL database.
+
+    Raises:
+        UsageError: The variable contains another kind of address.
+    """
+    given = os.environ.get(LEDGER_VARIABLE)
+    if not given:
+        return store.root / "ledger.sqlite"
+    if given.startswith(_POSTGRES):
+        return given
+    if "://" in given:
+        raise UsageError(
+            f"{LEDGER_VARIABLE} is neither a file nor postgresql://USER:PASSWORD@HOST/DATABASE.",
+            hint="Unset it to keep the ledger in the store.",
+            code=ErrorCode.LEDGER_LOCATION,
+        )
+    return from_home(given).absolute()
+
+
+def open_ledger(store: Store, run: str, limits: Limits | None = None) -> DatabaseLedger:
+    """Open the ledger for the calls of one run."""
+    return ledger_at(ledger_place(store), run, limits)
+
+
+def ledger_at(place: Path | str, run: str, limits: Limits | None = None) -> DatabaseLedger:
+    """Open the ledger in a file or at an address, as :func:`open_ledger` does."""
+    return DatabaseLedger(_access(place), run, limits)
+
+
+def require_ledger() -> None:
+    """Check that a ledger in PostgreSQL can be used, before calls are made that are to be put on record there.
+
+    Raises:
+        UsageError: The address cannot be used.
+        StoreError: The database cannot.
+    """
+    given = os.environ.get(LEDGER_VARIABLE, "")
+    if given.startswith(_POSTGRES):
+        require_postgres(given)
+
+
+def read_ledger(store: Store) -> LedgerReader:
+    """Return a reader of the store's ledger."""
+    return LedgerReader(ledger_place(store))
+
+
+_accesses: dict[Path | str, Access] = {}
+_opening = Lock()
+
+
+def _access(place: Path | str) -> Access:
+    """Return the process's one access to a database."""
+    with _opening:
+        if place not in _accesses:
+            _accesses[place] = SqliteAccess(place) if isinstance(place, Path) else PostgresAccess(place)
+        return _accesses[place]

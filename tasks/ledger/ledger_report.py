@@ -13,7 +13,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.db import sql
 from leadline.tasks.ground.processes import is_gone
 from leadline.tasks.ledger import postgres, sqlite
-from leadline.tasks.ledger.ledger import unpack
+from leadline.tasks.ledger.operations import unpack
 
 _AT_A_TIME: Final = 500
 """Calls that one query asks for."""
@@ -64,9 +64,7 @@ class LedgerReader:
         """Return calls, newest first; each with ``lost`` beside the columns of ``ledger/asks``.
 
         Args:
-            run: Only this run's.
             failed: Only those that failed, were lost, or whose reply could not be read.
-            limit: Return at most so many.
         """
         out = []
         for line in self._read("asks", run=run):
@@ -127,19 +125,11 @@ class LedgerReader:
         return sum(map(_is_lost, self._read("open_before", run=run)))
 
     def call_times(self, run: str, most: int) -> list[dict[str, Any]]:
-        """Return when the first calls of a run began and ended, by time.
-
-        Args:
-            most: How many at most.
-        """
+        """Return when the first calls of a run began and ended, by time."""
         return self._read("call_times", run=run, most=most)
 
     def replies(self, digests: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return what the first replies to calls cost and how long they took, by digest.
-
-        Args:
-            digests: Digests of the calls; those without a reply are left out.
-        """
+        """Return what the first replies to calls cost and how long they took, by digest."""
         wanted, found = sorted(set(digests)), {}
         for start in range(0, len(wanted), _AT_A_TIME):
             values = {f"d{place}": digest for place, digest in enumerate(wanted[start : start + _AT_A_TIME])}
@@ -206,11 +196,6 @@ def _is_lost(line: Mapping[str, Any]) -> bool:
 
 
 def add_up(run: str, parts: Sequence[Totals]) -> Totals:
-    """Return the sum over a run's evaluators.
-
-    Args:
-        run: Id of the run.
-        parts: The sums by evaluator.
-    """
+    """Return the sum over a run's evaluators."""
     names = [name for name in Totals.__slots__ if name not in ("run", "evaluator")]
     return Totals(run, "", **{name: sum(getattr(part, name) for part in parts) for name in names})

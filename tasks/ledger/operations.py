@@ -7,13 +7,16 @@ about budgets.
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from leadline.evaluators.judge_client.budget import Limits, admit, admit_team, month_of
 from leadline.evaluators.judge_client.calls import BudgetSpent, Charge
+from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.db import sql
 from leadline.tasks.ground.processes import is_gone
 
@@ -21,6 +24,10 @@ T = TypeVar("T")
 
 WAIT_FOR_OTHERS_S: Final = 360.0
 """Seconds for which a call is left to another process, which may have given it up by then."""
+
+
+_ESCAPED: Final = "\x01json:"
+"""Begins a text that a database cannot store as it is, and that is kept as JSON."""
 
 
 class LedgerQuery(NamedTuple):
@@ -165,7 +172,7 @@ class Beat:
     """Record that a process is alive."""
 
     line: tuple[str, float]
-    result: None = field(default=None)
+    result: None = None
 
 
 @dataclass(slots=True)
@@ -182,8 +189,12 @@ class KeepCheck:
 
 Operation: TypeAlias = Find | Intend | End | Read | Beat | KeepCheck
 
-LATER_COLUMNS: Final = ("served_model", "fingerprint")
-"""Columns of ``asks`` that ledgers of earlier versions lack."""
+
+class Work(NamedTuple):
+    """An operation that waits to be done, and what is told when it is durable."""
+
+    operation: Operation
+    future: asyncio.Future[None]
 
 
 def described(operation: Operation) -> str:
@@ -199,6 +210,18 @@ def described(operation: Operation) -> str:
             return f"the check {operation.line[0]} of the judge {operation.line[1]}"
         case Beat():
             return f"the process {operation.line[0]}"
+
+
+def pack(text: str) -> str:
+    """Return a text in a form that every database can store: without NULs and lone surrogates, which some do not."""
+    if "\0" in text or text.startswith(_ESCAPED) or without_surrogates(text) != text:
+        return _ESCAPED + json.dumps(text)
+    return text
+
+
+def unpack(text: str) -> str:
+    """Return the text that :func:`pack` was given."""
+    return str(json.loads(text.removeprefix(_ESCAPED))) if text.startswith(_ESCAPED) else text
 
 
 def perform(operations: Sequence[Operation], *, again: bool = False) -> Statements:

@@ -12,19 +12,19 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, without_secrets
 from leadline.tasks.db import sql
 from leadline.tasks.ground.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
 from leadline.tasks.ground.processes import BEAT_S, this_process
 from leadline.tasks.ledger.operations import (
-    LATER_COLUMNS,
     Beat,
     End,
     Intend,
     LedgerQuery,
     Operation,
+    Work,
     described,
     perform,
 )
@@ -62,11 +62,6 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-class _PostgresWork(NamedTuple):
-    operation: Operation
-    future: asyncio.Future[None]
-
-
 class PostgresAccess:
     """Implements :class:`leadline.tasks.ledger.ledger.Access`.
 
@@ -83,7 +78,7 @@ class PostgresAccess:
         _make_tables(url)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: AsyncConnection[tuple[Any, ...]] | None = None
-        self._waiting: list[_PostgresWork] = []
+        self._waiting: list[Work] = []
         self._pump: asyncio.Task[None] | None = None
         self._begun = 0
         self._next_beat = 0.0
@@ -94,7 +89,7 @@ class PostgresAccess:
         if loop is not self._loop:  # a connection belongs to the loop that made it
             self._loop, self._connection, self._pump, self._waiting = loop, None, None, []
             self._begun, self._next_beat = 0, 0.0
-        work = _PostgresWork(operation, loop.create_future())
+        work = Work(operation, loop.create_future())
         self._waiting.append(work)
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
@@ -137,8 +132,7 @@ class PostgresAccess:
 
     async def _persist(self, operations: list[Operation]) -> Exception | None:
         """Do operations until it succeeds, cannot succeed, or took too long; returns why it did not."""
-        import psycopg
-
+        psycopg = _psycopg()
         deadline, again, pause = time.monotonic() + server_wait_s(), False, 0.0
         while True:
             try:
@@ -159,10 +153,10 @@ class PostgresAccess:
             await asyncio.sleep(pause)
 
     async def _run(self, operations: list[Operation], again: bool) -> None:
-        from psycopg import AsyncConnection
-
         if self._connection is None:
-            self._connection = await AsyncConnection.connect(self._url, autocommit=True, **_settings(self._url))
+            self._connection = await _psycopg().AsyncConnection.connect(
+                self._url, autocommit=True, **_settings(self._url)
+            )
         connection = self._connection
         async with connection.pipeline(), connection.transaction():
             await _drive(connection, operations, again)
@@ -185,7 +179,7 @@ class PostgresAccess:
             self._next_beat = 0.0
             return
         self._next_beat = time.monotonic() + 2 * BEAT_S
-        self._waiting.append(_PostgresWork(Beat((this_process(), time.time())), loop.create_future()))
+        self._waiting.append(Work(Beat((this_process(), time.time())), loop.create_future()))
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
         loop.call_later(BEAT_S, self._beat)
@@ -193,9 +187,6 @@ class PostgresAccess:
 
 def require_postgres(url: str) -> None:
     """Check that a database can be used, without waiting for its server: nothing was begun yet.
-
-    Args:
-        url: Address of the database.
 
     Raises:
         UsageError: It is no address, or psycopg is not installed.
@@ -270,10 +261,6 @@ async def _drive(connection: AsyncConnection[tuple[Any, ...]], operations: list[
 def read(url: str, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a query with ``:name`` parameters; where no tables were made yet, there are none.
 
-    Args:
-        url: Address of the database.
-        values: Its parameters by name.
-
     Raises:
         UsageError: The address is none, or psycopg is not installed.
         StoreError: The database cannot be read.
@@ -303,12 +290,7 @@ def shown(url: str) -> str:
 
 
 def unusable(url: str, error: BaseException, operation: Operation | None = None) -> StoreError:
-    """Return the error for a ledger that cannot be used, or that refused one operation; without its credentials.
-
-    Args:
-        url: Address of the database.
-        operation: The operation, if only one was refused.
-    """
+    """Return the error for a ledger that cannot be used, or that refused one operation; without its credentials."""
     reason = str(error) or type(error).__name__
     try:
         parts = _psycopg().conninfo.conninfo_to_dict(url)
@@ -342,12 +324,6 @@ def _make_tables_now(url: str) -> None:
         if found == (True,):
             return
         connection.execute(schema.encode())
-        known = connection.execute(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'leadline' AND table_name = 'asks'"
-        ).fetchall()
-        for column in LATER_COLUMNS:
-            if (column,) not in known:
-                connection.execute(sql("ledger/asks_columns").format(column=column).encode())
 
 
 def _settings(url: str) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.db import sql
-from leadline.tasks.ledger.operations import LATER_COLUMNS, Find, LedgerQuery, Operation, described, perform
+from leadline.tasks.ledger.operations import Find, LedgerQuery, Operation, Work, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
@@ -38,11 +38,6 @@ CHECKPOINT_PAGES: Final = 8_000
 
 CLOSING_S: Final = 5.0
 """Seconds for which the end of the process waits until what was given to the writer is durable."""
-
-
-class _SqliteWork(NamedTuple):
-    operation: Operation
-    future: asyncio.Future[None]
 
 
 _Outcomes: TypeAlias = list[StoreError | None]
@@ -64,7 +59,7 @@ class SqliteAccess:
         self._writing = connect(path, sql("ledger/schema"))
         self._reading = connect(path)
         self._writing.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        self._waiting: deque[_SqliteWork] = deque()
+        self._waiting: deque[Work] = deque()
         self._arrived = threading.Event()
         self._writer: threading.Thread | None = None
         self._ending = False
@@ -99,7 +94,7 @@ class SqliteAccess:
             except sqlite3.Error as error:
                 raise unusable(self._path, error) from error
             return operation
-        work = _SqliteWork(operation, asyncio.get_running_loop().create_future())
+        work = Work(operation, asyncio.get_running_loop().create_future())
         self._waiting.append(work)
         if self._writer is None:
             self._writer = threading.Thread(target=self._write, name="leadline-ledger", daemon=True)
@@ -190,7 +185,7 @@ def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
 _Done: TypeAlias = list[tuple[asyncio.Future[None], StoreError | None]]
 
 
-def _by_loop(batch: list[_SqliteWork], outcomes: _Outcomes) -> dict[asyncio.AbstractEventLoop, _Done]:
+def _by_loop(batch: list[Work], outcomes: _Outcomes) -> dict[asyncio.AbstractEventLoop, _Done]:
     loops: dict[asyncio.AbstractEventLoop, _Done] = {}
     for work, error in zip(batch, outcomes, strict=True):
         loops.setdefault(work.future.get_loop(), []).append((work.future, error))
@@ -209,10 +204,6 @@ def _deliver(done: _Done) -> None:
 
 def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a query while other processes write; none if there is no database or it has no tables yet.
-
-    Args:
-        path: The database.
-        values: Its parameters by name.
 
     Raises:
         StoreError: The database cannot be read.
@@ -233,7 +224,6 @@ def connect(path: Path, schema: str = "") -> sqlite3.Connection:
     """Open a ledger.
 
     Args:
-        path: The database.
         schema: Statements that make its tables; without them it is only read, and must exist.
 
     Raises:
@@ -261,7 +251,6 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
-            _add_columns(connection)
             return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
@@ -269,31 +258,8 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
             time.sleep(0.05)
 
 
-def _add_columns(connection: sqlite3.Connection) -> None:
-    """Give the ledger of an earlier version the columns that it lacks."""
-
-    def lacking() -> list[str]:
-        known = {line[1] for line in connection.execute("PRAGMA table_info(asks)")}
-        return [column for column in LATER_COLUMNS if column not in known]
-
-    if lacking():
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for column in lacking():  # another process may have added them meanwhile
-                connection.execute(sql("ledger/asks_columns").format(column=column))
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-
-
 def unusable(path: Path, error: Exception, operation: Operation | None = None) -> StoreError:
-    """Return the error for a ledger that cannot be used, or that refused one operation.
-
-    Args:
-        path: The database.
-        operation: The operation, if only one was refused.
-    """
+    """Return the error for a ledger that cannot be used, or that refused one operation."""
     if operation is not None:
         return StoreError(
             f"The ledger {path} cannot hold {described(operation)}: {error}.", code=ErrorCode.LEDGER_FAILED

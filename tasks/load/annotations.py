@@ -48,7 +48,6 @@ def annotation(value: Any, *, scores: bool) -> dict[str, Any]:
     """Read one annotation.
 
     Args:
-        value: What stands in the file.
         scores: Whether labels may have scores: those of predictions do, those of ground truth do not.
     """
     if type(value) is str:

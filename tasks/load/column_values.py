@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MAX_UNSHARED
 from leadline.tasks.load.readers.json_values import surely_repeat_no_names
@@ -35,7 +39,7 @@ from leadline.tasks.load.values import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 Column: TypeAlias = "list[Any] | pa.Array"
 """Values of a column, ``None`` where it is absent: those of JSON as they were decoded, those of a table in Arrow."""
@@ -57,10 +61,6 @@ def is_absent(column: Column) -> bool:
 def read_column(reading: Reading, column: Column) -> pa.Array:
     """Read the values of a column; absent and blank ones are null.
 
-    Args:
-        reading: How a single value is read.
-        column: The values.
-
     Raises:
         Unclear: Some value cannot be what its column says.
     """
@@ -78,7 +78,7 @@ def read_column(reading: Reading, column: Column) -> pa.Array:
         values = [None if value is None else reading(value) for value in values_of(column)]
     except ValueFault:
         raise Unclear from None
-    return ARRAYS[_KINDS[single]](values)
+    return _ARRAYS[single](values)
 
 
 def values_of(column: Column) -> list[Any]:
@@ -87,8 +87,6 @@ def values_of(column: Column) -> list[Any]:
     Raises:
         Unclear: Python cannot have them: a text is no UTF-8, a date is out of range, a time zone is unknown.
     """
-    import pyarrow as pa
-
     if isinstance(column, list):
         return column
     try:
@@ -105,9 +103,6 @@ def values_of(column: Column) -> list[Any]:
 
 def _strings(column: Column) -> pa.Array | None:
     """Return a column of texts in Arrow; ``None`` if it has anything else, or texts that are too long."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, list):
         try:
             array = pa.array(column, pa.large_string())
@@ -128,22 +123,16 @@ def _strings(column: Column) -> pa.Array | None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _longest(array: pa.Array) -> int:
     """Return the bytes of the longest text."""
-    import pyarrow.compute as pc
-
     return pc.max(pc.binary_length(array)).as_py() or 0
 
 
 def _has_json(column: Column) -> bool:
     """Return whether a cell may contain a list or an object as JSON."""
-    import pyarrow.compute as pc
-
     strings = _strings(column)
     if strings is None:
         return True
@@ -165,9 +154,6 @@ def _decoded(column: Column) -> list[Any] | None:
 
 
 def _filled(column: Column) -> pa.Array | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = _strings(column)
     if array is None:
         return None
@@ -197,9 +183,6 @@ def _documents(column: Column) -> pa.Array | None:
 
 
 def _chunks(column: Column) -> pa.Array | None:
-    import numpy as np
-    import pyarrow as pa
-
     contents = _strings(column)
     if contents is not None:
         present = contents.is_valid().to_numpy(zero_copy_only=False)
@@ -224,18 +207,12 @@ def _chunks(column: Column) -> pa.Array | None:
 
 
 def _chunk_structs(contents: pa.Array, uris: pa.Array | None) -> pa.Array:
-    import pyarrow as pa
-
     links = pa.nulls(len(contents), pa.large_string()) if uris is None else uris
     return pa.StructArray.from_arrays([contents, links], names=["content", "doc_uri"])
 
 
 def _flattened(column: Column) -> tuple[Any, Column] | None:
     """Return how many elements each list of a column has, and all elements; ``None`` if it has anything but lists."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, list):
         if not set(map(type, column)) <= {list, _NONE}:
             return None
@@ -253,13 +230,8 @@ def _nested(lengths: Any, flat: pa.Array, *, empty: bool = False) -> pa.Array:
     """Return lists of some lengths.
 
     Args:
-        lengths: Number of elements of each list.
-        flat: All elements.
         empty: Whether lists without elements are empty; otherwise they are null.
     """
-    import numpy as np
-    import pyarrow as pa
-
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     mask = None if empty else pa.array(np.asarray(lengths) == 0)
@@ -268,9 +240,6 @@ def _nested(lengths: Any, flat: pa.Array, *, empty: bool = False) -> pa.Array:
 
 def _numbers(reading: Reading, column: Column, *, in_cells: bool) -> pa.Array | None:
     """Return a column of numbers; ``None`` if some of them has to be looked at."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         if in_cells:
             strings = _strings(column)
@@ -308,37 +277,20 @@ _PLAIN: Final[Mapping[Reading, Callable[[Column], pa.Array | None]]] = {
     chunks: _chunks,
 }
 _NUMBERS: Final = frozenset({money, number, milliseconds, count})
-_KINDS: Final[Mapping[Reading, str]] = {
-    **dict.fromkeys((text, filled, message, key), "text"),
-    **dict.fromkeys((texts, documents), "texts"),
-    **dict.fromkeys((money, number, milliseconds), "number"),
-    chunks: "chunks",
-    count: "count",
-}
 
 
-def array_of(kind: str) -> Callable[[Sequence[Any]], Any]:
-    """Return how a list of values becomes an array of one of Arrow's types."""
-
-    def build(values: Sequence[Any]) -> Any:
-        import pyarrow as pa
-
-        return pa.array(values, type=getattr(pa, kind)())
-
-    return build
+def text_array(values: Sequence[str | None]) -> pa.Array:
+    """Return texts in Arrow."""
+    return pa.array(values, pa.large_string())
 
 
 def _texts_array(values: Sequence[list[str] | None]) -> pa.Array:
     """Return lists of texts in Arrow; empty ones are null."""
-    import pyarrow as pa
-
     return pa.array([value or None for value in values], type=pa.large_list(pa.large_string()))
 
 
 def _chunks_array(values: Sequence[Chunks | None]) -> pa.Array:
     """Return lists of chunks in Arrow, built column by column; absent ones are empty."""
-    import pyarrow as pa
-
     lists = [value or [] for value in values]
     flat = list(chain.from_iterable(lists))
     contents = pa.array([content for content, _ in flat], type=pa.large_string())
@@ -346,12 +298,17 @@ def _chunks_array(values: Sequence[Chunks | None]) -> pa.Array:
     return _nested(list(map(len, lists)), _chunk_structs(contents, uris), empty=True)
 
 
-text_array: Final = array_of("large_string")
-ARRAYS: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
-    "text": text_array,
-    "texts": _texts_array,
-    "chunks": _chunks_array,
-    "number": array_of("float64"),
-    "count": array_of("uint64"),
+_ARRAYS: Final[Mapping[Reading, Callable[[Sequence[Any]], pa.Array]]] = {
+    **dict.fromkeys((text, filled, message, key), text_array),
+    **dict.fromkeys((texts, documents), _texts_array),
+    **dict.fromkeys((money, number, milliseconds), partial(pa.array, type=pa.float64())),
+    chunks: _chunks_array,
+    count: partial(pa.array, type=pa.uint64()),
 }
-"""How a column of a kind of values becomes Arrow's."""
+
+
+def as_array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """Return the values of a column of a staged table in Arrow; empty lists of texts are null."""
+    if not pa.types.is_large_list(field.type):
+        return pa.array(values, field.type)
+    return _chunks_array(values) if pa.types.is_struct(field.type.value_type) else _texts_array(values)

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from leadline.evaluators.ground import ErrorCode, UsageError, count, nouns
-from leadline.tasks.ground.files import digest, publish_folder, write_json
-from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.field_names import LABELS
-from leadline.tasks.load.limits import COLUMNS_FROM
-from leadline.tasks.load.readers import read_blocks
-from leadline.tasks.load.readers.item import Container, Layout
-from leadline.tasks.load.source import SourceFile, undated
-from leadline.tasks.store.digests import file_digest
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.ground.files import digest
+from leadline.tasks.load.columns import LABELS, ColumnMap, map_columns
+from leadline.tasks.load.formats.registry import AUTO, get_format
+from leadline.tasks.load.sniff import format_of, layout_of, peek
+from leadline.tasks.load.source import IMPORT_VERSION, source_at, undated
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-    from leadline.tasks.load.batches import Batches
-    from leadline.tasks.load.column_map import ColumnMap, ColumnNames
-    from leadline.tasks.load.dataset_models import DatasetModels, Model
-    from leadline.tasks.load.formats.base import DatasetFormat
-    from leadline.tasks.load.staging import Staging
     from leadline.tasks.store.store import Store
-
-IMPORT_VERSION: Final = 4
-"""Raised whenever the same file could be loaded into other tables."""
-
-_LISTED: Final = 100
-"""Columns without a field that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +106,6 @@ def load_dataset(
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
         UsageError: The format is none that is known.
     """
-    from leadline.tasks.load.column_map import map_columns
-    from leadline.tasks.load.formats.registry import AUTO, get_format
-    from leadline.tasks.load.sniff import format_of, layout_of, peek
-    from leadline.tasks.load.source import source_at
-
     asked = None if format == AUTO else get_format(format)
     source = source_at(path)
     layout = layout_of(source)
@@ -152,7 +129,9 @@ def load_dataset(
     folder = store.dataset(identity)
     reused = store.use_dataset(identity)
     if not reused:
-        _import(store, _LoadRequest(source, layout, recognised, named, model_name, cases_only), folder)
+        from leadline.tasks.load.importing import import_file  # Arrow, which a file that was loaded before needs not
+
+        import_file(store, folder, source, layout, recognised, named, model_name=model_name, cases_only=cases_only)
     if shared:
         store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -173,176 +152,3 @@ def load_dataset(
         labels=manifest.get("labels", {}),
         reused=reused,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _LoadRequest:
-    """A file and how it is to be read."""
-
-    source: SourceFile
-    layout: Layout
-    format: type[DatasetFormat]
-    columns: ColumnNames
-    model_name: str
-    cases_only: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Results of reading a file, beside the records that were staged in the database."""
-
-    batches: Batches
-    models: DatasetModels
-    reader: DatasetFormat
-
-
-def _import(store: Store, request: _LoadRequest, folder: Path) -> None:
-    from leadline.tasks.load.staging import staging, write_tables
-
-    source = request.source
-    faults = Faults(source.name)
-    with staging(store) as staged:
-        read = _read(staged, request, faults)
-        known, repeats = _checked(staged.connection, read, faults)
-        source.ensure_unchanged()
-        manifest = {
-            "format": request.format.name,
-            "container": request.layout.container.value,
-            "import": IMPORT_VERSION,
-            "name": read.reader.dataset_name or undated(source.path.stem) or "dataset",
-        } | _counted(staged.connection, read, known, repeats, faults, cases_only=request.cases_only)
-
-        def fill(target: Path) -> None:
-            write_tables(staged, known, target)
-            digests = {path.name: file_digest(path) for path in sorted(target.glob("*.parquet"))}
-            write_json(target / "manifest.json", manifest | {"sha256": digests})
-
-        publish_folder(folder, fill)
-
-
-def _read(staged: Staging, request: _LoadRequest, faults: Faults) -> _Read:
-    """Stage all records of a file; what is wrong with one is noted, and the next is read."""
-    from leadline.tasks.load.batches import Batches
-    from leadline.tasks.load.columnwise import can_stage_records, stage_records
-    from leadline.tasks.load.dataset_models import DatasetModels
-
-    source, layout = request.source, request.layout
-    models = DatasetModels(faults, undated(source.path.stem) or "model", named=request.model_name)
-    with Batches(staged, faults, file_size=source.total_size) as batches:
-        reader = request.format(
-            source,
-            batches,
-            models,
-            faults,
-            cells=layout.container is Container.CSV,
-            cases_only=request.cases_only,
-            named=request.columns,
-        )
-        by_columns = source.size >= COLUMNS_FROM and can_stage_records(reader)
-        with _no_collection():
-            for block in read_blocks(source, layout, faults):
-                records = block.records() if by_columns else None
-                if records is None or not stage_records(reader, records):
-                    for item in block.items():
-                        reader.convert(item)
-        batches.finish()
-    reader.finish()
-    if not request.cases_only:
-        _require_answers(batches.rows, batches.answered, reader, faults)
-    return _Read(batches, models, reader)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the cyclic collector from going through the many objects that are read, none of which is in a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tuple[list[Model], int]:
-    """Check the staged records against each other; return the models that answer, and how many cases were repeats.
-
-    Raises:
-        DatasetError: Something is wrong, here or in what was noted before.
-    """
-    from leadline.tasks.db import sql
-    from leadline.tasks.load.checks import Checks
-
-    checks = Checks(connection, faults, {"condition": read.reader.condition_column})
-    repeats = checks.number_repeats()
-    connection.execute(sql("load/cases"))
-    known = read.models.with_answers()
-    checks.check({model.id: model.key for model in known}, declared=read.reader.declares_cases)
-    if faults:
-        faults.refuse()
-    return known, repeats
-
-
-def _counted(
-    connection: DuckDBPyConnection,
-    read: _Read,
-    known: Sequence[Model],
-    repeats: int,
-    faults: Faults,
-    *,
-    cases_only: bool,
-) -> dict[str, Any]:
-    """Return what the manifest says of the records: how many there are, whose, and what the user should know."""
-    cases = int(connection.sql("SELECT count(*) FROM case_ids").fetchall()[0][0])
-    if not cases:
-        faults.stop(None, "", "the file holds no cases")
-    batches = read.batches
-    of_answers = _answer_warnings(read.models, batches, cases * len(known)) if not cases_only else []
-    columns, others = read.reader.column_uses()
-    of_columns = read.reader.column_notes()
-    return {
-        "columns": columns,
-        "metadata_columns": others[:_LISTED],
-        "column_warnings": of_columns,
-        "rows": batches.rows,
-        "cases": cases,
-        "models": [model.key for model in known],
-        "warnings": [*of_columns, *_record_warnings(read.reader, repeats), *of_answers],
-    } | ({"labels": read.reader.label_names} if read.reader.label_names else {})
-
-
-def _require_answers(rows: int, answered: int, reader: DatasetFormat, faults: Faults) -> None:
-    """Refuse a dataset that asks but does not answer."""
-    if faults or answered:
-        return
-    if rows:
-        message = f"no record has an answer; collect the models' answers first{reader.missing_answer()}"
-        faults.stop(None, reader.answer_column, message)
-    faults.stop(None, "", "the file holds no answers of a model; collect the models' answers first")
-
-
-def _record_warnings(reader: DatasetFormat, repeats: int) -> list[str]:
-    """Return what the user should know of the records of a dataset that is fine."""
-    found = [f"{message} ({times:,} times)" if times > 1 else message for message, times in reader.warnings.items()]
-    if repeats:
-        records = count(repeats, "record repeats", "records repeat")
-        found.append(f"{records} a case that has no key; each counts as a case of its own")
-    return found
-
-
-def _answer_warnings(models: DatasetModels, batches: Batches, pairs: int) -> list[str]:
-    """Return what the user should know of its answers."""
-    rows, answered = batches.rows, batches.answered
-    found = [*models.notes(), *(f"model {key!r} is listed but answers nothing" for key in models.without_answers())]
-    if pairs > rows:
-        have = nouns(pairs - rows, "has", "have")
-        found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model {have} no answer in the file")
-    if rows > answered:
-        have, are = nouns(rows - answered, "has", "have"), nouns(rows - answered, "is", "are")
-        missing = f"{rows - answered:,} of {count(rows, 'row')} {have} neither an answer nor an error"
-        empty = f"{rows - answered:,} of {count(rows, 'answer')} {are} empty"
-        found.append(missing if batches.blank is None else empty)
-    if batches.words_for_nothing:
-        words = count(batches.words_for_nothing, "answer is", "answers are")
-        found.append(f"{words} the word nan, None or null; leave the cell empty where there is no answer")
-    return found

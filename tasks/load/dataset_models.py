@@ -46,12 +46,7 @@ class DatasetModels:
         self._by_key: dict[str, Model] = {}
 
     def of_answer(self, key: str | None, place: Place) -> int:
-        """Return the id of the model that an answer names, or of the one that the dataset leaves unnamed.
-
-        Args:
-            key: The model's key; ``None`` where the answer names none.
-            place: Where the answer is.
-        """
+        """Return the id of the model that an answer names, or of the one that the dataset leaves unnamed."""
         key = key or self._named or None
         if key is None:
             if self._unnamed is None:
@@ -65,10 +60,6 @@ class DatasetModels:
         """Note a model's name and version; a dataset may not contradict itself.
 
         Args:
-            place: Where the description is.
-            key: The model's key.
-            name: Its name; ``None`` where none is given.
-            version: Its version; ``None`` where none is given.
             listed: Whether this is the dataset's list of models, which names each once.
         """
         model = self._by_key.get(key) or self._new(key, place)
@@ -82,13 +73,7 @@ class DatasetModels:
         model.version = model.version or version
 
     def contradicts(self, key: str, name: str | None, version: str | None) -> bool:
-        """Return whether a description of a model says anything else than what is known of it.
-
-        Args:
-            key: The model's key.
-            name: Its name; ``None`` where none is given.
-            version: Its version; ``None`` where none is given.
-        """
+        """Return whether a description of a model says anything else than what is known of it."""
         model = self._by_key.get(key)
         if model is None:
             return False

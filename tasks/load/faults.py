@@ -55,11 +55,7 @@ class Faults:
         return None if self._lost is None else "\n".join(self._lost)
 
     def lose(self, content: bytes | str | None = None) -> None:
-        """Note that a record could not be read, with its content, so that references to it are no faults.
-
-        Args:
-            content: The record; ``None`` if it is not known.
-        """
+        """Note that a record could not be read, with its content, if known, so that references to it are no faults."""
         self.unreadable = True
         size = 0 if content is None else len(content)
         if content is None or self._lost is None or self._lost_size + size > MAX_LOST:
@@ -73,22 +69,12 @@ class Faults:
             self._lost.append(plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
     def repeats(self, place: Place | None, names: Iterable[str]) -> None:
-        """Note names that an object has more than once.
-
-        Args:
-            place: Where the object is; ``None`` for the file.
-            names: Names that it repeats.
-        """
+        """Note names that an object has more than once."""
         for name in names:
             self.add(place, name, "the object has this name more than once")
 
     def add(self, place: Place | None, column: str, message: str) -> None:
-        """Note one fault; without a place it is one of the file.
-
-        Args:
-            place: Where the fault is; ``None`` for the file.
-            message: A description of the fault.
-        """
+        """Note one fault; without a place it is one of the file."""
         if self.room <= 0:
             self._more += 1
             return
@@ -100,12 +86,7 @@ class Faults:
         self._more += more
 
     def stop(self, place: Place | None, column: str, message: str) -> NoReturn:
-        """Note a fault after which nothing more can be read, and refuse the dataset.
-
-        Args:
-            place: Where the fault is; ``None`` for the file.
-            message: A description of the fault.
-        """
+        """Note a fault after which nothing more can be read, and refuse the dataset."""
         self.add(place, column, message)
         self.refuse()
 

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leadline.evaluators.core import find
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.tasks.load.column_map import mapped
-from leadline.tasks.load.field_names import LABELS, METADATA
+from leadline.tasks.load.columns import LABELS, METADATA, mapped
 from leadline.tasks.load.values import ValueFault, shown, unpacked
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.column_map import ColumnNames
+    from leadline.tasks.load.columns import ColumnNames
 
+
+LABELS_FILE: Final = "labels.parquet"
+"""The file of people's labels, which only datasets that have some have; see ``dataset.sql``."""
 
 ADJUDICATED: Final = "adjudicated"
 """The person of a label that was agreed on; it stands for all others of its row."""
@@ -82,11 +84,7 @@ class Label:
 
 
 def read_label(record: Mapping[str, Any], where: str) -> Label:
-    """Return a label from a record of a file.
-
-    Args:
-        record: Its fields by name; unknown ones are left out.
-        where: Where it stands, for errors.
+    """Return a label from the known fields of a record; errors say where it stands.
 
     Raises:
         UsageError: A field is missing or makes no sense.
@@ -142,9 +140,6 @@ def read_value(found: object, where: str) -> float | None:
 def _label_value(found: object) -> float | None:
     """Return the value of a label as people and programs write it; ``None`` for "can't tell".
 
-    Args:
-        found: A number, a truth value, or a word such as ``pass``, ``fail`` or ``can't tell``.
-
     Raises:
         ValueError: It is none of these.
     """
@@ -185,7 +180,6 @@ def consensus(labels: Sequence[Label], *, binary: bool) -> float | None:
 
     Args:
         labels: The last label of each person on the row; an adjudicated one stands for all.
-        binary: Whether rows pass or fail.
 
     Returns:
         The value, or ``None`` where everybody can't tell.
@@ -247,8 +241,6 @@ class LabelColumn:
         """Return the column of a file.
 
         Args:
-            named: Its columns, with the user's mapping.
-            cells: Whether every value is a text.
             taken: Whether its format has a column ``labels`` of its own.
         """
         asked = [column for column, field in named.asked.items() if field == LABELS]
@@ -264,11 +256,7 @@ class LabelColumn:
         return self.asked
 
     def read(self, value: object) -> tuple[list[GivenLabel], list[str]]:
-        """Return the labels of an answer, and what is wrong with them.
-
-        Args:
-            value: What stands in the column; :meth:`holds` it.
-        """
+        """Return the labels of an answer, and what is wrong with them."""
         self.met = True
         try:
             found = unpacked(value)

@@ -1,4 +1,4 @@
-"""Recognises what a file is: its container by its first bytes, its format by the names of its fields."""
+"""Recognises what a file is, its container by its first bytes, its format by the names of its fields; and opens it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from json import dumps
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
-from leadline.tasks.load.column_map import ColumnNames
+from leadline.tasks.load.columns import LABELS, ColumnNames
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.field_names import LABELS
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
 from leadline.tasks.load.label import LabelColumn
-from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.readers import Block, Container, Item, Layout
 from leadline.tasks.load.readers.inspect_archive import MARK as INSPECT_MARK
 from leadline.tasks.load.readers.inspect_archive import SECTION as INSPECT_SECTION
-from leadline.tasks.load.readers.item import Container, Layout
-from leadline.tasks.load.readers.json_document import MODELS, TITLE, is_envelope
+from leadline.tasks.load.readers.inspect_archive import read_archive
+from leadline.tasks.load.readers.json_records import MODELS, TITLE, is_envelope, read_document, read_lines
 from leadline.tasks.load.readers.json_values import Broken, decode
+from leadline.tasks.load.source import SourceFile, csv_header
 
 if TYPE_CHECKING:
     from leadline.tasks.load.formats.base import DatasetFormat
-    from leadline.tasks.load.source import SourceFile
 
 _ZIP: Final = b"PK\x03\x04"
 _WORKBOOK: Final = b"xl/workbook.xml"
@@ -103,6 +102,30 @@ def _is_lines(head: bytes) -> bool:
     return True
 
 
+def read_items(source: SourceFile, layout: Layout, faults: Faults) -> Iterator[Item]:
+    """Read the records of a file in order, one at a time; what cannot be read is noted as a fault."""
+    for block in read_blocks(source, layout, faults):
+        yield from block.items()
+
+
+def read_blocks(source: SourceFile, layout: Layout, faults: Faults) -> Iterator[Block]:
+    """Read the records of a file in order, many at a time; what cannot be read is noted as a fault."""
+    container = layout.container
+    if container is Container.JSON:
+        return iter([Block(lambda: read_document(source, faults, layout.sections))])
+    if container is Container.JSON_LINES:
+        return read_lines(source, faults)
+    if container is Container.CSV:
+        from leadline.tasks.load.readers.csv_table import read_csv
+
+        return read_csv(source, faults)
+    if container is Container.INSPECT_ARCHIVE:
+        return read_archive(source, faults)
+    from leadline.tasks.load.readers.parquet import read_parquet
+
+    return read_parquet(source, faults)
+
+
 @dataclass(frozen=True, slots=True)
 class Peeked:
     """The first records of a file.
@@ -123,11 +146,7 @@ class Peeked:
 
 
 def peek(source: SourceFile, layout: Layout) -> Peeked:
-    """Look at the header of a table, or at the first records of another file.
-
-    Args:
-        layout: Where its records are.
-    """
+    """Look at the header of a table, or at the first records of another file."""
     faults = Faults(source.name)
     if layout.container in (Container.CSV, Container.PARQUET):
         names = tuple(_column_names(source, layout.container))
@@ -150,12 +169,7 @@ def _first_records(source: SourceFile, layout: Layout) -> Iterator[object]:
 
 
 def _late(records: Iterable[object], *, cells: bool, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the column ``labels`` if it can be that of people's labels by the first records.
-
-    Args:
-        cells: Whether every value is a text.
-        names: The columns.
-    """
+    """Return the column ``labels`` if it can be that of people's labels by the first records."""
     if LABELS not in names:
         return frozenset()
     column = LabelColumn.of(ColumnNames(names), cells=cells, taken=False)
@@ -165,9 +179,6 @@ def _late(records: Iterable[object], *, cells: bool, names: tuple[str, ...]) -> 
 
 def format_of(source: SourceFile, peeked: Peeked) -> type[DatasetFormat]:
     """Recognise the format by the first records, those columns aside that the user mapped to a field.
-
-    Args:
-        peeked: Its first records.
 
     Raises:
         DatasetError: No format has such fields, or there are no records.
@@ -190,9 +201,7 @@ def format_of(source: SourceFile, peeked: Peeked) -> type[DatasetFormat]:
 
 def _column_names(source: SourceFile, container: Container) -> list[str]:
     if container is Container.CSV:
-        from leadline.tasks.load.readers.csv_table import header
-
-        return header(source.head)[0]
+        return csv_header(source.head)[0]
     from leadline.tasks.load.readers.parquet import column_names
 
     return column_names(source)

@@ -22,6 +22,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault, UsageError, from_home
 from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS, MIB
 
+IMPORT_VERSION: Final = 4
+"""Raised whenever the same file could be loaded into other tables."""
+
 BOM: Final = b"\xef\xbb\xbf"
 _HEAD: Final = MIB
 _DATE: Final = r"(?:19|20)\d\d(?:[-_.]?(?:0[1-9]|1[0-2])(?:[-_.]?(?:0[1-9]|[12]\d|3[01]))?|-?W[0-5]\d(?:-?[1-7])?)"
@@ -38,6 +41,7 @@ LARGEST: Final = 64 * 2**20
 """Bytes of a file that is looked through."""
 
 _JSON_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+DELIMITERS: Final = ",;\t|"
 _TABLES: Final = {".csv": ",", ".tsv": "\t"}
 _TEXTS: Final = frozenset({".json", ".jsonl", ".ndjson"})
 GROUND_TRUTH: Final = "ground_truth"
@@ -277,6 +281,27 @@ def _decoded(text: str) -> str:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
         return text
+
+
+def csv_header(head: bytes) -> tuple[list[str], str]:
+    """Return the names of a table's columns and the delimiter that splits its header into the most of them."""
+    text = head[len(separator_line(head)) :].decode("utf-8", "replace")
+    best: list[str] = []
+    chosen = ","
+    for delimiter in DELIMITERS:
+        try:
+            names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+        except csv.Error:
+            continue
+        if len(names) > len(best):
+            best, chosen = names, delimiter
+    return [name.strip() for name in best], chosen
+
+
+def separator_line(head: bytes) -> bytes:
+    """Return the line ``sep=;`` that Excel writes above the header, and its line break; nothing where there is none."""
+    found = re.match(rb"(?i)\"?sep=.\"?[;,\t|]*\r?\n", head)
+    return found[0] if found else b""
 
 
 def source_at(path: str | os.PathLike[str]) -> SourceFile:

@@ -45,22 +45,13 @@ class ValueFault(ValueError):
 
 
 def shown(value: Any, width: int = 60) -> str:
-    """Return a value for a message, shortened.
-
-    Args:
-        width: Characters after which it is cut.
-    """
+    """Return a value for a message, shortened."""
     text = repr(value[:width] if isinstance(value, str) else value)
     return text if len(text) <= width + 2 else text[: width - 1] + "…"
 
 
 def expected(what: str, value: Any) -> ValueFault:
-    """Return the fault of a value of another type than the one expected.
-
-    Args:
-        what: Name of the expected type, with its article.
-        value: The value that was found.
-    """
+    """Return the fault of a value of another type than the one expected."""
     kind = _TYPES.get(type(value), type(value).__name__)
     return ValueFault(
         f"expected {what}, found {kind}" + ("" if isinstance(value, dict | list) else f": {shown(value)}")

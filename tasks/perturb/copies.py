@@ -21,10 +21,9 @@ from leadline.evaluators.judge.prompting import prompt
 from leadline.evaluators.judge_client.calls import JudgeError
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
-from leadline.tasks.ground.files import handed_out
+from leadline.tasks.ground.files import handed_out, scratch_folder
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
-from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def perturb(
         )
     done = Perturbed()
     with ExitStack() as stack:
-        cases = stack.enter_context(scratch_folder(store, "perturb")) / "cases.parquet"
+        cases = stack.enter_context(scratch_folder(store.root, "perturb")) / "cases.parquet"
         write_cases(suite.path, cases)
         file = stack.enter_context(stack.enter_context(handed_out(output)).open("wb"))
         lines = read_cases(cases)

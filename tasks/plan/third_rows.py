@@ -22,7 +22,7 @@ from leadline.tasks.db import DATASET_TABLES, STORED, literal, sql
 from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.plan.jobs import Chunk, EvaluatorJob, cut
 from leadline.tasks.plan.planner import compute_missing, segments, two_phase_jobs
-from leadline.tasks.store.digests import file_digest
+from leadline.tasks.store.parquet_files import file_digest
 from leadline.tasks.store.store import MANIFEST, Run, Store
 
 if TYPE_CHECKING:

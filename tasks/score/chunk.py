@@ -28,7 +28,7 @@ from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
-from leadline.tasks.ledger.location import open_ledger
+from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.plan.jobs import (
     Chunk,
     EvaluatorJob,
@@ -43,7 +43,7 @@ from leadline.tasks.score.scoring import Ask, score_together, unscored
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors
 
 log = logging.getLogger("leadline.score")
 

@@ -16,16 +16,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import AzureStore, GCSStore, S3Store
+
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, without_secrets
+from leadline.tasks.ground.files import Listed
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
-    from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
+    from obstore.store import ClientConfig, RetryConfig
 
-    Client: TypeAlias = S3Store | GCSStore | AzureStore
+Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 T = TypeVar("T")
 
@@ -66,18 +70,6 @@ _VARIABLES: Final = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE_STORAGE"}
 """Beginning of the names of each provider's environment variables."""
 
 SCHEMES: Final = ("s3", "gs", "az", "abfs")
-
-
-class Listed(NamedTuple):
-    """Facts about a file of a store.
-
-    Attributes:
-        size: Bytes.
-        modified: When it was written, in seconds since 1970.
-    """
-
-    size: int
-    modified: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +188,6 @@ class Bucket:
     def get(self, name: str, path: Path) -> str | None:
         """Write an object to a file, which is not complete before this returns.
 
-        Args:
-            name: Name of the object.
-
         Returns:
             Its version, or ``None`` when there is no such object; then there is no file either.
         """
@@ -223,14 +212,11 @@ class Bucket:
         """Make a file an object unless another process wrote that object first.
 
         Args:
-            name: Name of the object.
             version: The version to replace, as :meth:`get` returned it; ``None`` if there must be no such object.
 
         Returns:
             Whether the object is now this file.
         """
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
         tag, _, number = (version or "").rpartition(" ")
         try:
             self._put(path, name, _given(e_tag=tag, version=number) if version else "create")
@@ -260,8 +246,6 @@ class Bucket:
 
     def _request(self, what: str, name: str, call: Callable[[], T]) -> T:
         """Make a call of the client; its errors become a :class:`StoreError`, but for unmet conditions."""
-        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-
         try:
             return _interruptible(call)
         except (AlreadyExistsError, PreconditionError):
@@ -300,8 +284,6 @@ def _interruptible(call: Callable[[], T]) -> T:
 
 @cache
 def _client(bucket: Bucket, try_s: float = TRY_S) -> Client:
-    from obstore.store import AzureStore, GCSStore, S3Store
-
     options: ClientConfig = {
         "allow_http": bucket.endpoint.startswith("http://"),
         "connect_timeout": timedelta(seconds=CONNECT_S),

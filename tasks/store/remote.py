@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, StoreError, from_home
-from leadline.tasks.ground.files import digest, publish_folder, replacing
-from leadline.tasks.ground.user_folder import state_folder
+from leadline.tasks.ground.files import digest, publish_folder, replacing, state_folder
 from leadline.tasks.store.object_storage import Bucket
 
 A = TypeVar("A")
@@ -87,10 +86,6 @@ class Remote:
         """Push an immutable folder unless it is whole in the bucket; there its last file gets the time of now.
 
         That file is pushed as it is in the bucket, where it may have got digests since it was fetched.
-
-        Args:
-            folder: The local folder.
-            last: The file whose presence marks the folder as complete.
         """
         there = self.bucket.objects(self._name(folder))
         if there.keys() >= {self._name(path) for path in _files(folder)}:
@@ -153,12 +148,7 @@ class Remote:
                 temporary.write_text(version, encoding="utf-8")
 
     def fetch_folder(self, folder: Path, last: str) -> bool:
-        """Download a complete, immutable folder that is not here; returns whether it is here now.
-
-        Args:
-            folder: The folder; it appears complete or not at all.
-            last: The file without which it is not complete.
-        """
+        """Download a complete, immutable folder that is not here; returns whether it is here now."""
         if folder.exists():
             return True
         if self.bucket.version(self._name(folder / last)) is None:

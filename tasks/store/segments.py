@@ -8,6 +8,7 @@ What could not be scored goes to the run's own ``unscored`` folder, one line per
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -92,10 +93,7 @@ def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence
     """Return complete rows as the table of a segment.
 
     Args:
-        metrics: Keys of the evaluator's per-row metrics.
-        keys: The rows' keys.
         scores: The rows' scores; a metric that does not apply or cannot be measured becomes null.
-        trial: Number of the repetition.
     """
     import pyarrow as pa
 
@@ -115,14 +113,7 @@ def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence
 
 
 def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
-    """Return rows with at least one metric that could not be measured, a line for each metric.
-
-    Args:
-        evaluator_id: The evaluator's number.
-        keys: The rows' keys.
-        scores: The rows' scores.
-        trial: Number of the repetition.
-    """
+    """Return rows with at least one metric that could not be measured, a line for each metric."""
     import pyarrow as pa
 
     lines = [
@@ -165,8 +156,6 @@ def _dump(value: object) -> str | None:
     try:
         return orjson.dumps(value, default=_number).decode()
     except orjson.JSONEncodeError:  # lone surrogates, which UTF-8 cannot encode; keys that are numbers; long integers
-        import json
-
         return clean(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=_number))
 
 

@@ -41,11 +41,78 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, from_home, masked_value, project_scope
 from leadline.tasks.ground.files import locked_if_possible, replacing, write_json
-from leadline.tasks.store.digests import file_digest
-from leadline.tasks.store.store_format import settle_format
+from leadline.tasks.store.parquet_files import file_digest
 
 if TYPE_CHECKING:
     from leadline.tasks.store.remote import Remote
+
+FORMAT: Final = 2
+STORE_FILE: Final = "store.json"
+WITHOUT_FILE: Final = 1
+"""The format of a store that does not say it."""
+
+_known: Final[set[Path]] = set()
+"""Working copies whose bucket was asked by this process."""
+
+
+def settle_format(root: Path, remote: Remote | None) -> None:
+    """Give a new store its format, and refuse one of a later format.
+
+    Raises:
+        StoreError: A later version of Leadline made it.
+    """
+    path = root / STORE_FILE
+    if remote and root not in _known:
+        remote.fetch([path])
+        _known.add(root)
+        is_new = not path.exists() and not remote.bucket.folders("")
+    else:
+        is_new = remote is None and not any(os.scandir(root))
+    if is_new:
+        with suppress(OSError, StoreError):  # it cannot be written; whoever writes more will say so
+            write_format(root, remote)
+    refuse_later(format_of(root), str(root))
+
+
+def write_format(root: Path, remote: Remote | None) -> None:
+    """Write that a store has today's format."""
+    write_json(root / STORE_FILE, {"format": FORMAT, "since": datetime.now(UTC).isoformat(timespec="seconds")})
+    if remote:
+        remote.push([root / STORE_FILE])
+
+
+def format_of(root: Path) -> int:
+    """Return the format of a store by its folder.
+
+    Raises:
+        StoreError: The file that says it cannot be read.
+    """
+    path = root / STORE_FILE
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8"))["format"])
+    except FileNotFoundError:
+        return WITHOUT_FILE
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"{path} does not say the format of the store.",
+            hint=f'Restore it, or write {{"format": {WITHOUT_FILE}}} there and run: leadline store migrate',
+            code=ErrorCode.STORE_FORMAT,
+        ) from error
+
+
+def refuse_later(number: int, where: str) -> None:
+    """Refuse a format that this version does not know.
+
+    Raises:
+        StoreError: It is a later one.
+    """
+    if number > FORMAT:
+        raise StoreError(
+            f"The store {where} has format {number}; this version of Leadline knows {FORMAT} and earlier ones.",
+            hint="Update Leadline.",
+            code=ErrorCode.STORE_FORMAT,
+        )
+
 
 log = logging.getLogger("leadline.store")
 
@@ -232,11 +299,7 @@ class Run:
         )
 
     def fail(self, error: BaseException, **also: Any) -> None:
-        """Record that an error ended the run; a failure to write the record is only logged.
-
-        Args:
-            **also: Further fields of the record.
-        """
+        """Record that an error ended the run; a failure to write the record is only logged."""
         try:
             self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000], **also})
         except Exception as second:  # the first error is the one to report
@@ -312,12 +375,7 @@ class Store:
         return self.root / "datasets" / dataset
 
     def scores(self, evaluator: str, config: str) -> Path:
-        """Return the folder of the score segments of one evaluator in one configuration.
-
-        Args:
-            evaluator: Id of the evaluator.
-            config: Digest of the configuration.
-        """
+        """Return the folder of the score segments of one evaluator in one configuration."""
         return self.root / "scores" / evaluator / config
 
     def vectors(self, model: str) -> Path:

@@ -19,7 +19,7 @@ from leadline.cli.diagnosis.settings_and_store import examine_store
 from leadline.deployments.postgres import initialise
 from leadline.deployments.service import FOLDER, WORKERS, Service, default_workers, free_port, main, running
 from leadline.tasks.ground.files import locked
-from leadline.tasks.store.store_format import FORMAT, format_of
+from leadline.tasks.store.store import FORMAT, format_of
 from tests.support.processes.service import eventually
 
 

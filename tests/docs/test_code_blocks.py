@@ -42,7 +42,7 @@ from leadline.pytest_plugin.sessions import session_settings
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.judges.labels.labelling_tasks import guides
-from leadline.tasks.load.column_map import ColumnNames, map_columns
+from leadline.tasks.load.columns import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.store.store import Store

@@ -22,9 +22,8 @@ from leadline.evaluators.ground import (
     settings_table,
 )
 from leadline.tasks.ground.files import locked
-from leadline.tasks.ledger.location import LEDGER_VARIABLE, ledger_place, require_ledger
-from leadline.tasks.store.store import Store
-from leadline.tasks.store.store_format import FORMAT, format_of
+from leadline.tasks.ledger.ledger import LEDGER_VARIABLE, ledger_place, require_ledger
+from leadline.tasks.store.store import FORMAT, Store, format_of
 
 PART: Final = str(FILE)
 GROUP: Final = "leadline.settings"
@@ -71,7 +70,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.pytest_plugin.sessions import session_settings
     from leadline.tasks.db.csv_files import is_guarded
     from leadline.tasks.judges.labels.labelling_tasks import guides
-    from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
+    from leadline.tasks.load.columns import ColumnNames, map_columns, project_map
     from leadline.tasks.plan.selection import standing_params
     from leadline.tasks.policy.policy import load_policy
 
@@ -166,7 +165,7 @@ def _ledger(store: Store) -> Iterator[Diagnosis]:
     elif not place.exists():
         yield Diagnosis("ledger", State.OK, f"{place.name} is made with the first call")
     else:
-        from leadline.tasks.ledger.location import read_ledger
+        from leadline.tasks.ledger.ledger import read_ledger
 
         read_ledger(store).teams("2026-01")
         yield Diagnosis("ledger", State.OK, f"{place.name} can be read")

@@ -43,7 +43,7 @@ def _lines(session: Session, month: str, config: str | None) -> list[dict[str, A
 
     from leadline.evaluators.ground import ErrorCode, UsageError
     from leadline.evaluators.judge_client.budget import renewal, team_budgets
-    from leadline.tasks.ledger.location import read_ledger
+    from leadline.tasks.ledger.ledger import read_ledger
 
     try:
         time.strptime(month, "%Y-%m")

@@ -37,7 +37,7 @@ def calls(
     The list begins with the youngest. DIGEST, or its first digits, shows the call with what was sent and what came
     back.
     """
-    from leadline.tasks.ledger.location import read_ledger
+    from leadline.tasks.ledger.ledger import read_ledger
 
     check_ledger(session.store)
     ledger = read_ledger(session.open_store())

@@ -17,8 +17,7 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import PlanPreview, prepare, preview
 from leadline.flows.shared.settings import Judges
 from leadline.tasks.ground.numbers import money
-from leadline.tasks.load.column_map import ColumnMap, project_map
-from leadline.tasks.load.field_names import field_of, normalized
+from leadline.tasks.load.columns import ColumnMap, field_of, normalized, project_map
 from leadline.tasks.plan.dataset_profile import DatasetProfile, profile, why_not
 from leadline.tasks.plan.selection import NO_JUDGE
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, DEFAULT, Question, Role, Rule, load_policy

@@ -25,9 +25,8 @@ from typing import IO, Any, Final, Protocol
 from leadline.evaluators.ground import ErrorCode, LeadlineError, StoreError, UsageError
 from leadline.plugins.ops.maintenance.contents import Contents, alone
 from leadline.tasks.ground.files import replacing
-from leadline.tasks.ledger.location import ledger_place
-from leadline.tasks.store.store import ENDED, Run, Store
-from leadline.tasks.store.store_format import STORE_FILE, format_of, refuse_later
+from leadline.tasks.ledger.ledger import ledger_place
+from leadline.tasks.store.store import ENDED, STORE_FILE, Run, Store, format_of, refuse_later
 
 LIST: Final = "backup.json"
 LEDGER: Final = "ledger.sqlite"

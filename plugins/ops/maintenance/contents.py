@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from leadline.evaluators.ground import ErrorCode, StoreError
-from leadline.tasks.ground.files import locked, remove
-from leadline.tasks.store.object_storage import Listed
+from leadline.tasks.ground.files import Listed, locked, remove
 from leadline.tasks.store.store import Store
 
 SET_ASIDE: Final = "damaged"

@@ -28,13 +28,12 @@ from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ops.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.plugins.ops.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop
 from leadline.tasks.compare.report import FOLDER as COMPARISONS
-from leadline.tasks.ground.files import digest, remove, stale_files, temporary_beside
+from leadline.tasks.ground.files import digest, remove, stale_files, stale_folders, temporary_beside
 from leadline.tasks.runs.signs_of_life import record_lost
 from leadline.tasks.runs.versions import runs_in_use
 from leadline.tasks.store.remote import Remote
-from leadline.tasks.store.scratch import stale_folders
 from leadline.tasks.store.store import DROPPED, MANIFEST, Store
-from leadline.tasks.store.vectors.vectors import used_mark
+from leadline.tasks.store.vectors import used_mark
 
 Kind: TypeAlias = Literal["run", "dataset", "comparison", "scores", "embeddings", "set aside", "temporary"]
 
@@ -188,7 +187,7 @@ class _GarbageSearch:
                 yield GarbageItem("set aside", name, "damaged, and set aside long ago", listed.size)
 
     def _temporary(self) -> Iterator[GarbageItem]:
-        for path in (*stale_files(self.store.root), *stale_folders(self.store)):
+        for path in (*stale_files(self.store.root), *stale_folders(self.store.root)):
             yield GarbageItem(
                 "temporary", path.relative_to(self.store.root).as_posix(), "its process was killed", _size_of(path)
             )

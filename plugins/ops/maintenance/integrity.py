@@ -26,10 +26,9 @@ from leadline.tasks.db import connect, literal
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.judges.labels.certificates import is_as_written
 from leadline.tasks.judges.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
-from leadline.tasks.ledger.location import read_ledger
-from leadline.tasks.store.digests import file_digest, is_sealed, seal, seal_fault
-from leadline.tasks.store.store import DIGESTS, DROPPED, MANIFEST, Store
-from leadline.tasks.store.store_format import write_format
+from leadline.tasks.ledger.ledger import read_ledger
+from leadline.tasks.store.parquet_files import file_digest, is_sealed, seal, seal_fault
+from leadline.tasks.store.store import DIGESTS, DROPPED, MANIFEST, Store, write_format
 
 AGAIN: Final = "Evaluate its dataset again: no score that the store has is computed twice."
 _SEGMENTS: Final = ("scores", "vectors")

@@ -16,8 +16,7 @@ from leadline.flows.command.session import Session, say, session_options
 def info(session: Session, /, as_json: bool) -> None:
     """Say where the store is, its format, and what takes room in it."""
     from leadline.plugins.ops.maintenance.contents import Contents
-    from leadline.tasks.store.store import SCHEMA
-    from leadline.tasks.store.store_format import FORMAT, format_of
+    from leadline.tasks.store.store import FORMAT, SCHEMA, format_of
 
     opened = session.open_store()
     sizes: dict[str, int] = {}

@@ -79,8 +79,7 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
     from leadline.flows.shared.json_lines import log_to_stderr
     from leadline.plugins.ops.notify.recipients import service_of
     from leadline.plugins.ops.notify.watching import Watcher, prefect_ui
-    from leadline.tasks.ground.files import locked
-    from leadline.tasks.ground.user_folder import state_folder
+    from leadline.tasks.ground.files import locked, state_folder
 
     recipients = _recipients()
     services = [f"{one.name} ({service_of(one)})" for one in recipients]

@@ -20,7 +20,7 @@ from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, MetricFamily, MetricKind
 from leadline.plugins.ops.telemetry.figures import judge_figures, ledger_figures
 from leadline.plugins.ops.telemetry.store_figures import StoreFigures
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

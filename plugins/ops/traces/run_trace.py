@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.plugins.ops.traces.span_tree import Node, Value, tree_of
 from leadline.tasks.ground.timeline import Timeline
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, Replies, ask_probes, configs_of, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_files, judge_key, keep
-from leadline.tasks.ledger.location import open_ledger, read_ledger
+from leadline.tasks.ledger.ledger import open_ledger, read_ledger
 from leadline.tasks.statistics.judge_stability import (
     CERTAIN,
     POOLED_CHECKS,

@@ -20,7 +20,7 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.drift.epochs import begin_epoch, epoch_of, judge_files, judge_key, keep
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.score.chunk import scoring_context
 from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import StoredScore, calls_of

@@ -21,7 +21,7 @@ from leadline.tasks.judges.drift.drift_check import check_judge
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.judges.drift.judge_standing import JudgeStanding, signs_of_replies, standing_of
 from leadline.tasks.judges.labels.judging import occasion_at
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.plan.jobs import QUARANTINED, quarantined_judges
 from leadline.tasks.plan.planner import Need, reads_ids
 from leadline.tasks.store.parquet_files import intact_parquet_files

@@ -23,6 +23,7 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db import attach_dataset, connect, literal, records, sql
+from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.labelled_rows import LabelledRow, LabelledRows
 from leadline.tasks.plan import planner
@@ -32,7 +33,6 @@ from leadline.tasks.plan.selection import choose
 from leadline.tasks.policy.policy import DEFAULT, load_policy
 from leadline.tasks.score.chunk import BATCH_ROWS, score_planned, scoring_context
 from leadline.tasks.score.rows import PlannedRows
-from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.segments import StoredScore, calls_of
 from leadline.tasks.store.store import JOBS, Store
 
@@ -266,7 +266,7 @@ def _score(
 
     connection.execute(sql("plan/lane").format(only=""), [[job.evaluator_id]])
     windows = connection.execute(sql("plan/windows").format(size=BATCH_ROWS[job.lane])).fetchall()
-    with scratch_folder(store, "labels") as folder:
+    with scratch_folder(store.root, "labels") as folder:
         pairs = folder / "pairs.parquet"
         connection.execute(sql("plan/write_lane").format(file=literal(pairs)))
         for number, first, last, *_ in windows:

@@ -15,8 +15,7 @@ from leadline.tasks.db import literal, open_run, records, replace_lines, sql
 from leadline.tasks.judges.labels.certificates import Certificate, kept_certificates
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, rows_of
 from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow, find_label_set, label_sets
-from leadline.tasks.load.label import Label, consensus
-from leadline.tasks.load.staging import LABELS_FILE
+from leadline.tasks.load.label import LABELS_FILE, Label, consensus
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Question
 from leadline.tasks.store.store import DROPPED, SCHEMA, Run, Store
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import orjson
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
 from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
-from leadline.tasks.load.batches import Batches
-from leadline.tasks.load.column_map import ColumnNames, mapped
-from leadline.tasks.load.columns import Columns, ColumnTable, listed
+from leadline.tasks.load.columns import LABELS, METADATA, ColumnNames, Columns, ColumnTable, field_names, listed, mapped
 from leadline.tasks.load.dataset_models import DatasetModels
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.field_names import LABELS, METADATA, field_names
 from leadline.tasks.load.formats.chat import answer_within, last_user_message
 from leadline.tasks.load.label import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
-from leadline.tasks.load.readers.item import Item
-from leadline.tasks.load.readers.json_document import TITLE
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_records import TITLE
 from leadline.tasks.load.source import SourceFile
 from leadline.tasks.load.values import (
     Reading,
@@ -45,6 +42,9 @@ from leadline.tasks.load.values import (
     text,
     texts,
 )
+
+if TYPE_CHECKING:
+    from leadline.tasks.load.staging import Batches
 
 Values: TypeAlias = dict[str, Any]
 """Fields of a record, in Leadline's names and types; absent ones are left out."""
@@ -256,12 +256,7 @@ class DatasetFormat(ABC):
         return mapped_so.fields != by_name.fields or not named.asked.keys() <= set(named.names) or bool(by_name.faults)
 
     def table(self, columns: Columns, defaults: Columns) -> ColumnTable:
-        """Return the columns of one kind of record, with the user's mapping.
-
-        Args:
-            columns: The columns of the format.
-            defaults: Leadline's columns for fields that the format has no column for.
-        """
+        """Return the columns of one kind of record, with the user's mapping."""
         own, others = self.prepared(columns), self.prepared(defaults)
         table = ColumnTable(own, others, asked=self._named.asked, kept=self.keeps)
         self._tables.append(table)
@@ -284,35 +279,17 @@ class DatasetFormat(ABC):
         return (dict,) if name == SQUAD else ()
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
-        """Stage a record that is an object: by default one case with one answer.
-
-        Args:
-            item: The record with its position.
-            record: Its content.
-        """
+        """Stage a record that is an object: by default one case with one answer."""
         place = item.place
         values, others = self.read_answer(place, with_squad_answers(record), self.flat)
         self.refine(place, values, others)
         self.stage_flat(place, values, others)
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:  # noqa: B027 - most formats have nothing to refine
-        """Derive fields from others, where a format needs it.
-
-        Args:
-            place: Where the record is.
-            values: Values of the known columns; changed in place.
-            others: The other columns; changed in place.
-        """
+        """Derive fields from others, where a format needs it; changes both in place."""
 
     def take_question(self, place: Place, values: Values, column: str, value: Any) -> None:
-        """Put the question of a conversation, or of a text, into a record's values.
-
-        Args:
-            place: Where the record is.
-            values: Values of the known columns; changed in place.
-            column: The column of the question.
-            value: What stands in it; ``None`` for nothing.
-        """
+        """Put the question of a conversation, or of a text, into a record's values; ``None`` is no question."""
         question, before = last_user_message(self.faults, place, column, value)
         values |= {name: told for name, told in (("question", question), ("conversation", before)) if told is not None}
         if not self.flat.fills(self._answer_field()) and (said := answer_within(value)) is not None:
@@ -376,13 +353,7 @@ class DatasetFormat(ABC):
     def read(
         self, place: Place, record: dict[str, Any], columns: ColumnTable | Columns
     ) -> tuple[Values, dict[str, Any]]:
-        """Read the known columns of a record; return their values, and the other columns as they are.
-
-        Args:
-            place: Where the record is.
-            record: Its columns with their values.
-            columns: The known columns.
-        """
+        """Read the known columns of a record; return their values, and the other columns as they are."""
         table = None
         if isinstance(columns, ColumnTable):
             table = columns
@@ -413,13 +384,7 @@ class DatasetFormat(ABC):
         return values, others
 
     def read_answer(self, place: Place, record: dict[str, Any], columns: ColumnTable) -> tuple[Values, dict[str, Any]]:
-        """Read the known columns of a record that is an answer, and what people say of it.
-
-        Args:
-            place: Where the record is.
-            record: Its columns with their values.
-            columns: The known columns.
-        """
+        """Read the known columns of a record that is an answer, and what people say of it."""
         column = self.labels.name
         if column is None or column not in record:
             return self.read(place, record, columns)
@@ -440,13 +405,7 @@ class DatasetFormat(ABC):
         self.faults.add(place, column, message)
 
     def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
-        """Stage a record that is a case and its answer; unknown columns belong to the answer, if there is one.
-
-        Args:
-            place: Where the record is.
-            values: Values of the known columns.
-            others: The other columns.
-        """
+        """Stage a record that is a case and its answer; unknown columns belong to the answer, if there is one."""
         of_case = others | values.get("row_metadata", {}) if self.cases_only and "answer" not in values else {}
         case = self.stage_case(place, values, of_case, from_answer=True)
         self.stage_answer(place, case, values, others)
@@ -457,8 +416,6 @@ class DatasetFormat(ABC):
         """Stage a mention of a case; return its key, whether the key was derived, and the mention's number.
 
         Args:
-            place: Where the mention is.
-            values: Values of the known columns.
             metadata: Further metadata of the case.
             from_answer: Whether the record is an answer, which may name its case by the key alone.
         """
@@ -487,14 +444,7 @@ class DatasetFormat(ABC):
         return case, derived, seq
 
     def stage_answer(self, place: Place, case: tuple[str, bool, int], values: Values, others: dict[str, Any]) -> None:
-        """Stage an answer to a case.
-
-        Args:
-            place: Where the answer is.
-            case: The case, as :meth:`stage_case` returns it.
-            values: Values of the known columns.
-            others: The other columns: metadata of the answer.
-        """
+        """Stage an answer to a case."""
         if self.cases_only:
             return
         get = values.get

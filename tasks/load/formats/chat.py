@@ -31,10 +31,6 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
 
     Of a conversation the last message of the user counts, as in Databricks' evaluation sets. Any other object
     is the question itself, as JSON.
-
-    Args:
-        faults: Takes the fault of a value that cannot be read.
-        place: Where the value is.
     """
     try:
         if value is None or isinstance(value, str):
@@ -80,11 +76,6 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
     """Return the answer in a text, a chat completion, a list of messages, or any other object as JSON.
 
     Of messages it is the last text of the assistant after the user's last message; what a tool returned is none.
-
-    Args:
-        faults: Takes the fault of a value that cannot be read.
-        place: Where the value is.
-        value: The value; ``None`` is no answer.
     """
     if value is None:
         return None

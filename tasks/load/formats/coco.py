@@ -20,8 +20,8 @@ from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import DatasetFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.limits import MAX_TEXT
-from leadline.tasks.load.readers.item import Item
-from leadline.tasks.load.readers.json_document import read_document
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_records import read_document
 from leadline.tasks.load.source import GROUND_TRUTH, PREDICTIONS, SourceFile
 from leadline.tasks.load.values import ValueFault, canonical, expected, key, shown
 
@@ -72,15 +72,15 @@ class Coco(DatasetFormat):
         self.dataset_name = str(record.get("name") or "")
         (_, truth), *results = source.parts
         segmented = self._segmented(record.get("geometry"), [file for _, file in results])
-        connection = self.batches.connection
-        connection.execute(sql("load/coco"))
-        self._stage = _Stage(connection)
+        self.batches.connection.execute(sql("load/coco"))
+        self._lines: dict[str, list[tuple[Any, ...]]] = {"coco_images": [], "coco_categories": [], "coco_found": []}
+        self._waiting = 0
         self._read_truth(truth, segmented=segmented)
         for number, (model, file) in enumerate(results):
             self._read_results(number, file, segmented=segmented)
             self._check(number, file.name)
             self.models.describe(Place(1), model, None, None, listed=True)
-        self._stage.flush()
+        self._flush()
         self._check(_TRUTH, truth.name)
         self.faults.file = source.name
         if not self.faults:
@@ -107,11 +107,11 @@ class Coco(DatasetFormat):
                 if item.section == "images":
                     self._image(item)
                 elif item.section == "categories":
-                    self._stage.category(item.row, _id(item.value, "id"), _category(item.value))
+                    self._add("coco_categories", item.row, _id(item.value, "id"), _category(item.value))
                 else:
                     crowd = ',"is_instance":false,"is_crowd":true' if item.value.get("iscrowd") else ""
                     found = _geometry(item.value, segmented=segmented) + crowd
-                    self._stage.found(_TRUTH, item, _id(item.value, "image_id"), found, "")
+                    self._found(_TRUTH, item, found, "")
             except ValueFault as error:
                 self.faults.add(item.place, "", str(error))
         for section in sorted(_SECTIONS - seen):
@@ -121,7 +121,7 @@ class Coco(DatasetFormat):
     def _image(self, item: Item) -> None:
         image = _id(item.value, "id")
         metadata = {name: item.value[name] for name in _KEPT if item.value.get(name) is not None}
-        self._stage.image(item.row, image, canonical(metadata))
+        self._add("coco_images", item.row, image, canonical(metadata))
 
     def _read_results(self, number: int, file: SourceFile, *, segmented: bool) -> None:
         self.faults.file = file.name
@@ -134,10 +134,34 @@ class Coco(DatasetFormat):
                     raise ValueFault(f"score: expected a number between 0 and 1, found {shown(score)}")
                 found = _geometry(item.value, segmented=segmented)
                 scored = ',"score":' + orjson.dumps(float(score)).decode()
-                self._stage.found(number, item, _id(item.value, "image_id"), found, scored)
+                self._found(number, item, found, scored)
             except ValueFault as error:
                 self.faults.add(item.place, "", str(error))
-        self._stage.flush()
+        self._flush()
+
+    def _found(self, file: int, item: Item, geometry: str, score: str) -> None:
+        image, category = _id(item.value, "image_id"), _id(item.value, "category_id")
+        self._add("coco_found", file, item.row, image, category, score, geometry)
+
+    def _add(self, table: str, *line: Any) -> None:
+        """Stage a line of a table, which is written with others."""
+        self._lines[table].append(line)
+        self._waiting += 1
+        if self._waiting >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        connection = self.batches.connection
+        for table, lines in self._lines.items():
+            if lines:
+                columns = [pa.array(column) for column in zip(*lines, strict=True)]
+                connection.register("batch", pa.table(columns, names=[str(n) for n in range(len(columns))]))
+                connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
+                connection.unregister("batch")
+                lines.clear()
+        self._waiting = 0
 
     def _check(self, number: int, name: str) -> None:
         """Note references to missing images and categories, and duplicates."""
@@ -166,42 +190,6 @@ class Coco(DatasetFormat):
                     model = self.models.of_answer(models[number], place)
                     self.batches.answer(place, case, model, None, [], None, nothing, "{}", found)
                 self.batches.end_of_record(len(found))
-
-
-class _Stage:
-    """Writes what was read into the staging database in batches."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self._lines: dict[str, list[tuple[Any, ...]]] = {"coco_images": [], "coco_categories": [], "coco_found": []}
-        self._waiting = 0
-
-    def image(self, row: int, image: str, metadata: str) -> None:
-        self._add("coco_images", (row, image, metadata))
-
-    def category(self, row: int, category: str, name: str) -> None:
-        self._add("coco_categories", (row, category, name))
-
-    def found(self, file: int, item: Item, image: str, geometry: str, score: str) -> None:
-        self._add("coco_found", (file, item.row, image, _id(item.value, "category_id"), score, geometry))
-
-    def _add(self, table: str, line: tuple[Any, ...]) -> None:
-        self._lines[table].append(line)
-        self._waiting += 1
-        if self._waiting >= _BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        import pyarrow as pa
-
-        for table, lines in self._lines.items():
-            if lines:
-                columns = [pa.array(column) for column in zip(*lines, strict=True)]
-                self._connection.register("batch", pa.table(columns, names=[str(n) for n in range(len(columns))]))
-                self._connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
-                self._connection.unregister("batch")
-                lines.clear()
-        self._waiting = 0
 
 
 def _id(record: dict[str, Any], name: str) -> str:

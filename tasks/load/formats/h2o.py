@@ -9,8 +9,8 @@ from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import DatasetFormat, Values
 from leadline.tasks.load.formats.registry import register
-from leadline.tasks.load.readers.item import Item
-from leadline.tasks.load.readers.json_document import MODELS
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_records import MODELS
 from leadline.tasks.load.values import (
     ValueFault,
     anything,

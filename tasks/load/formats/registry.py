@@ -13,9 +13,7 @@ from itertools import islice
 from typing import Final
 
 from leadline.tasks.ground.plugins import Plugins
-from leadline.tasks.load.column_map import mapped
-from leadline.tasks.load.columns import listed
-from leadline.tasks.load.field_names import resembling
+from leadline.tasks.load.columns import listed, mapped, resembling
 from leadline.tasks.load.formats.base import DatasetFormat
 
 AUTO: Final = "auto"
@@ -41,7 +39,6 @@ def recognised_format(names: Set[str], sections: Set[str]) -> type[DatasetFormat
     """Return the format that is most certain of records, ``None`` if none recognises them.
 
     Args:
-        names: Names of the fields of the first records.
         sections: Lists of a document that contain the records; empty for the records of a plain list or a table.
     """
     found = [(kind.recognises(names, sections), kind) for kind in all_formats().values()]
@@ -50,11 +47,7 @@ def recognised_format(names: Set[str], sections: Set[str]) -> type[DatasetFormat
 
 
 def unknown_format(names: Set[str]) -> str:
-    """Return the message for records that no format recognises.
-
-    Args:
-        names: Names of the fields of the first records.
-    """
+    """Return the message for records that no format recognises."""
     for kind in all_formats().values():
         if advice := kind.advice(names):
             return advice

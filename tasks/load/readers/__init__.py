@@ -1,52 +1,92 @@
-"""Containers: records are read from a file, one module for each container."""
+"""Containers: a module for each reads its records; here is what they share, a record with its place and the layouts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.readers.item import Block, Container, Item, Layout
+from leadline.tasks.load.faults import Place
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import SourceFile
+    from leadline.tasks.load.column_values import Column
 
 
-def read_items(source: SourceFile, layout: Layout, faults: Faults) -> Iterator[Item]:
-    """Read the records of a file in order, one at a time; what cannot be read is noted as a fault.
+class Container(StrEnum):
+    """The packing of records in a file; always recognised from the file's first bytes, never from its name."""
 
-    Args:
-        layout: Where its records are.
-        faults: Where to note what cannot be read.
+    JSON = "json"
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    INSPECT_ARCHIVE = "eval"
+
+
+class Layout(NamedTuple):
+    """The position of the records in a file.
+
+    Attributes:
+        sections: Lists that may contain records if the file is one JSON object around lists, as paths; otherwise empty.
     """
-    for block in read_blocks(source, layout, faults):
-        yield from block.items()
+
+    container: Container
+    sections: frozenset[str] = frozenset()
 
 
-def read_blocks(source: SourceFile, layout: Layout, faults: Faults) -> Iterator[Block]:
-    """Read the records of a file in order, many at a time; what cannot be read is noted as a fault.
+class Item(NamedTuple):
+    """One record of a file.
 
-    Args:
-        layout: Where its records are.
-        faults: Where to note what cannot be read.
+    Attributes:
+        section: The array of a JSON document that it is an element of, as a path (``"dataset.inputs"``);
+            ``""`` for the records of a plain list or table.
+        row: Its 1-based position, see :class:`leadline.tasks.load.faults.Place`.
+        value: Its content; an object where all is well.
+        size: Its approximate size in bytes.
     """
-    container = layout.container
-    if container is Container.JSON:
-        from leadline.tasks.load.readers.json_document import read_document
 
-        return iter([Block(lambda: read_document(source, faults, layout.sections))])
-    if container is Container.JSON_LINES:
-        from leadline.tasks.load.readers.json_lines import read_lines
+    section: str
+    row: int
+    value: Any
+    size: int
 
-        return read_lines(source, faults)
-    if container is Container.CSV:
-        from leadline.tasks.load.readers.csv_table import read_csv
+    @property
+    def place(self) -> Place:
+        """Its position in the file."""
+        return Place(self.row, f"{self.section}[]." if self.section else "")
 
-        return read_csv(source, faults)
-    if container is Container.INSPECT_ARCHIVE:
-        from leadline.tasks.load.readers.inspect_archive import read_archive
 
-        return read_archive(source, faults)
-    from leadline.tasks.load.readers.parquet import read_parquet
+class Records(Protocol):
+    """Records that follow each other in a file, to be read column by column."""
 
-    return read_parquet(source, faults)
+    @property
+    def rows(self) -> Sequence[int]:
+        """Their rows, see :class:`leadline.tasks.load.faults.Place`."""
+
+    @property
+    def size(self) -> int:
+        """Their approximate size in bytes."""
+
+    def namings(self) -> Iterable[Mapping[str, object]]:
+        """Return records that together have all names, in the order in which these first occur."""
+
+    def column(self, name: str) -> Column:
+        """Return the values of a column."""
+
+    def others(self, without: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the values of each record that are not absent, but for those of some columns."""
+
+
+def _no_records() -> Records | None:
+    return None
+
+
+class Block(NamedTuple):
+    """Records that follow each other in a file, to be read in one of two ways before the next block is asked for.
+
+    Attributes:
+        items: Reads them one at a time and notes what cannot be read.
+        records: Reads them column by column; ``None`` where some cannot be read, or only with care.
+    """
+
+    items: Callable[[], Iterator[Item]]
+    records: Callable[[], Records | None] = _no_records

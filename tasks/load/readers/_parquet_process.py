@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
 STOPPED: Final = 9
 """Exit code where it says why it read no further: in the last line of standard error."""
@@ -71,18 +73,10 @@ class RefusedFile(Exception):
 def send(path: str, size: int, limits: ReadingLimits, out: BinaryIO) -> None:
     """Write a file's columns, then its rows.
 
-    Args:
-        size: Its bytes.
-        limits: What it may unpack to.
-        out: Where to write.
-
     Raises:
         Refused: It holds more, or something has no size.
         pyarrow.ArrowException: It is damaged; so with ``OSError``, ``IndexError`` and ``ValueError``.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
-
     schema = parquet.read_schema(path)
     pa.ipc.new_stream(out, schema).close()
     out.flush()
@@ -120,15 +114,7 @@ def _unpacked(metadata: Any) -> int:
 
 
 def _batches(path: str, metadata: Any, group: int, most: int, room: int) -> Iterator[tuple[Any, Any]]:
-    """Yield the batches of a row group, and the size of each row when it is decoded.
-
-    Args:
-        group: Number of the row group.
-        most: Rows of a batch at most.
-        room: Bytes of a batch.
-    """
-    from pyarrow import parquet
-
+    """Yield the batches of a row group, and the size of each row when it is decoded."""
     shared, large = (shared_columns(metadata, group, large=each) for each in (False, True))
     if large:
         with parquet.ParquetFile(path, metadata=metadata, read_dictionary=large) as file:
@@ -143,8 +129,6 @@ def shared_columns(metadata: Any, group: int, *, large: bool = False) -> list[st
     """Return the columns of a row group, as paths, that are to be read by their dictionaries.
 
     Args:
-        metadata: The file's metadata.
-        group: Number of the row group.
         large: Return the other columns of texts instead.
     """
     columns = map(metadata.row_group(group).column, range(metadata.num_columns))
@@ -161,9 +145,6 @@ def longest_text(batch: pa.RecordBatch) -> int:
 
 
 def _longest(array: pa.Array) -> int:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if pa.types.is_dictionary(kind):
         return pc.max(pc.binary_length(array.dictionary)).as_py() or 0
@@ -183,12 +164,7 @@ def decoded_sizes(batch: pa.RecordBatch) -> npt.NDArray[Any]:
 
 
 def slices(batch: pa.RecordBatch, sizes: npt.NDArray[Any], most: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row of some that fit together, and how many they are; at least one.
-
-    Args:
-        batch: The rows.
-        most: Bytes that they may have together.
-    """
+    """Yield the first row of some that fit together, and how many they are; at least one."""
     ends = np.cumsum(sizes)
     first = 0
     while first < batch.num_rows:
@@ -205,8 +181,6 @@ def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         batch: The rows.
         schema: The types of the columns when nothing is read by its dictionary.
     """
-    import pyarrow as pa
-
     columns = [
         _compacted(column)
         if pa.types.is_dictionary(column.type)
@@ -220,9 +194,6 @@ def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _compacted(column: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return references with a dictionary of what they refer to, so that no more than that is sent."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if len(column.dictionary) <= len(column):
         return column
     used = column.indices.unique().drop_null()
@@ -232,9 +203,6 @@ def _compacted(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 def _sizes(array: pa.Array) -> npt.NDArray[Any]:
     """Return the decoded size of each element of an array."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if pa.types.is_dictionary(kind):
         lengths = pc.binary_length(array.dictionary).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -257,8 +225,6 @@ def _sizes(array: pa.Array) -> npt.NDArray[Any]:
 
 def main() -> None:
     """Send the file that the arguments name: its path, its bytes and the limits."""
-    import pyarrow as pa
-
     path, size, *limits = sys.argv[1:]
     try:
         send(path, int(size), ReadingLimits(*map(int, limits)), sys.stdout.buffer)

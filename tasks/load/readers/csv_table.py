@@ -6,28 +6,22 @@ An empty cell is absent. A quoted empty cell (``""``) is the empty text, as Post
 from __future__ import annotations
 
 import codecs
-import csv
-import io
 import itertools
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import csv as arrow
 
 from leadline.evaluators.ground import count
 from leadline.tasks.load.column_values import values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
-from leadline.tasks.load.readers.item import Block, Item
+from leadline.tasks.load.readers import Block, Item
+from leadline.tasks.load.source import DELIMITERS, SourceFile, csv_header, separator_line
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from leadline.tasks.load.source import SourceFile
-
-
-DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096
 _REPLACED: Final = "\ufffd"
 _MAX_COLUMNS: Final = 10_000
@@ -37,37 +31,9 @@ BLOCK_BYTES: Final = MAX_CSV_ROW
 """Bytes that are parsed together; a longer row cannot be."""
 
 
-def header(head: bytes) -> tuple[list[str], str]:
-    """Return the names of the columns and the delimiter that splits the header into the most of them."""
-    text = head[len(_separator_line(head)) :].decode("utf-8", "replace")
-    best: list[str] = []
-    chosen = ","
-    for delimiter in DELIMITERS:
-        try:
-            names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-        except csv.Error:
-            continue
-        if len(names) > len(best):
-            best, chosen = names, delimiter
-    return [name.strip() for name in best], chosen
-
-
-def _separator_line(head: bytes) -> bytes:
-    """Return the line ``sep=;`` that Excel writes above the header, and its line break; nothing where there is none."""
-    found = re.match(rb"(?i)\"?sep=.\"?[;,\t|]*\r?\n", head)
-    return found[0] if found else b""
-
-
 def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
-    """Read a row after the other; rows with too few or too many cells are noted, and reading goes on behind them.
-
-    Args:
-        faults: Takes the faults.
-    """
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    names, delimiter = header(source.head)
+    """Read a row after the other; rows with too few or too many cells are noted, and reading goes on behind them."""
+    names, delimiter = csv_header(source.head)
     quotes, is_utf8 = _look_through(source, faults)
     if faults or _is_broken(names, source.head, faults) or not _are_names(names, faults):
         return
@@ -83,7 +49,7 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
     last: tuple[int, Any] | None = None
     try:
         with source.open() as file:
-            file.read(len(_separator_line(source.head)))
+            file.read(len(separator_line(source.head)))
             batches = arrow.open_csv(
                 file,
                 read_options=arrow.ReadOptions(
@@ -130,7 +96,6 @@ def _rows(before: int, count: int, ragged: Collection[int]) -> Sequence[int]:
 
     Args:
         before: Number of the row before them.
-        count: How many there are.
         ragged: Numbers of ragged rows, counted with the header.
     """
     if not ragged:
@@ -243,9 +208,7 @@ class TableRecords:
     """Rows of a table.
 
     Args:
-        batch: The rows.
         names: Names of its columns; of two alike the last counts.
-        rows: Their numbers.
     """
 
     def __init__(self, batch: pa.RecordBatch, names: Sequence[str], rows: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_RECORD, MIB
-from leadline.tasks.load.readers.item import Block, Item
+from leadline.tasks.load.readers import Block, Item
 from leadline.tasks.load.readers.json_values import Broken, decode
 
 if TYPE_CHECKING:
@@ -26,11 +26,7 @@ _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 
 
 def read_archive(source: SourceFile, faults: Faults) -> Iterator[Block]:
-    """Read the samples of an archive in its order.
-
-    Args:
-        faults: Takes the faults.
-    """
+    """Read the samples of an archive in its order."""
     yield Block(partial(_items, source, faults))
 
 

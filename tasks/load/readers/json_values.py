@@ -103,17 +103,9 @@ def repeated_names(data: bytes, value: Any) -> list[str]:
 
     Every member has a quote before a colon, so a value with as many of them as it has members repeats no name. Where
     there are more of them (a text may contain them too), the slower decoder of Python looks at every member.
-
-    Args:
-        data: A JSON value.
-        value: What it was decoded to.
     """
-    if type(value) is not dict and type(value) is not list:
-        return []
-    members = _count(value)
-    if data.count(b'":') == members and not _WIDE.search(data):
-        return []
-    if len(_COLON.findall(data)) == members:
+    members = _members([value])
+    if not members or _has_colons(data, members) or len(_COLON.findall(data)) == members:
         return []
     repeated: set[str] = set()
 
@@ -130,21 +122,21 @@ def repeated_names(data: bytes, value: Any) -> list[str]:
 
 
 def repeat_no_names(lines: bytes, values: list[dict[str, Any]]) -> bool:
-    """Return whether no object in some lines repeats a name, as :func:`repeated_names` finds out for one value.
-
-    Args:
-        values: The object in each.
-    """
+    """Return whether no object in some lines repeats a name, as :func:`repeated_names` finds out for one value."""
     return surely_repeat_no_names(lines, values) or not any(map(repeated_names, lines.split(b"\n"), values))
 
 
 def surely_repeat_no_names(data: bytes, values: list[Any]) -> bool:
-    """Return whether some JSON has no more colons behind quotes than its objects have members, so none is repeated.
+    """Return whether some JSON has no more colons behind quotes than its objects have members, so none is repeated."""
+    return _has_colons(data, _members(values))
 
-    Args:
-        data: The JSON of all values.
-        values: What it was decoded to.
-    """
+
+def _has_colons(data: bytes, members: int) -> bool:
+    return data.count(b'":') == members and not _WIDE.search(data)
+
+
+def _members(values: list[Any]) -> int:
+    """Return how many members the objects in some values have together, level by level."""
     members = 0
     level = [value for value in values if type(value) is dict or type(value) is list]
     while level:
@@ -153,19 +145,4 @@ def surely_repeat_no_names(data: bytes, values: list[Any]) -> bool:
         members += sum(map(len, objects))
         inner = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(lists))
         level = [value for value in inner if type(value) is dict or type(value) is list]
-    return data.count(b'":') == members and not _WIDE.search(data)
-
-
-def _count(value: Any) -> int:
-    """Return how many members the objects of a value have together."""
-    number = 0
-    waiting = [value]
-    while waiting:
-        inner = waiting.pop()
-        if type(inner) is dict:
-            number += len(inner)
-            inner = inner.values()
-        for element in inner:
-            if type(element) is dict or type(element) is list:
-                waiting.append(element)
-    return number
+    return members

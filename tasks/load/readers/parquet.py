@@ -13,12 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from leadline.tasks.load.column_values import Unclear, values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
+from leadline.tasks.load.readers import Block, Item
 from leadline.tasks.load.readers._parquet_process import STOPPED
 from leadline.tasks.load.readers.csv_table import TableRecords
-from leadline.tasks.load.readers.item import Block, Item
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import SourceFile
@@ -29,8 +31,6 @@ _BATCH_BYTES: Final = 32 * MIB
 
 def column_names(source: SourceFile) -> list[str]:
     """Return the names of the table's columns; none if the file is broken."""
-    import pyarrow as pa
-
     with TemporaryFile() as errors, _reader(source, errors) as (_, out):
         try:
             return list(pa.ipc.open_stream(out).schema.names)
@@ -39,13 +39,7 @@ def column_names(source: SourceFile) -> list[str]:
 
 
 def read_parquet(source: SourceFile, faults: Faults) -> Iterator[Block]:
-    """Read rows in batches; a damaged file is noted, and what was read before the damage is kept.
-
-    Args:
-        faults: Takes the faults.
-    """
-    import pyarrow as pa
-
+    """Read rows in batches; a damaged file is noted, and what was read before the damage is kept."""
     with TemporaryFile() as errors, _reader(source, errors) as (process, out):
         row, ended = 0, ""
         try:
@@ -99,8 +93,6 @@ def _reader(source: SourceFile, errors: IO[bytes]) -> Iterator[tuple[subprocess.
 
 def _sent(out: BufferedReader) -> Iterator[Any]:
     """Yield the batches that it sends: its first stream has the columns alone, then each row group has one."""
-    import pyarrow as pa
-
     while out.peek(1):
         yield from pa.ipc.open_stream(out)
 
@@ -127,8 +119,6 @@ def _items(batch: Any, rows: range, faults: Faults) -> Iterator[Item]:
 
 def _table(batch: Any, rows: range) -> TableRecords | None:
     """Return a batch to be read by columns; ``None`` if some row may be too long, or a text no UTF-8."""
-    import pyarrow as pa
-
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:

@@ -14,7 +14,7 @@ import pytest
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import Judges
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.worker_farm import wait_for

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from leadline.tasks.db import open_run
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Store
 from tests.support.judges.agreeable_judge import in_form
 from tests.support.judges.judge_endpoint import SILENT, Fault, JudgeEndpoint, Question, broken, serving

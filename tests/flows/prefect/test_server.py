@@ -31,9 +31,8 @@ from leadline.flows.prefect.prefect_settings import configured_api, prefect_home
 from leadline.flows.prefect.resolve import ServerUse, ensure_api, lasting_api
 from leadline.flows.prefect.serving import SCHEMA, create
 from leadline.flows.shared.log_files import new_log, tail
-from leadline.tasks.ground.files import locked
+from leadline.tasks.ground.files import locked, state_folder
 from leadline.tasks.ground.processes import process_record
-from leadline.tasks.ground.user_folder import state_folder
 from tests.support.prefect_schema import statements
 from tests.support.processes.ports import free_port
 

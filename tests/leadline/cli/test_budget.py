@@ -11,7 +11,7 @@ import pytest
 from leadline.cli.main import run
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.judge_client.calls import Charge
-from leadline.tasks.ledger.location import open_ledger
+from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.store.store import Store
 from tests.support.judges.scripted_judge import question
 

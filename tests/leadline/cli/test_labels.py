@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from leadline.cli.main import run
-from leadline.tasks.load.staging import LABELS_FILE
+from leadline.tasks.load.label import LABELS_FILE
 from tests.support.processes.browser import browse
 from tests.support.stores.run_factory import Given, answer, make_run
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground import StoreError
-from leadline.tasks.ground import files, user_folder
+from leadline.tasks.ground import files
 from leadline.tasks.ground.files import copy_out, keep_private
 from tests.support.processes.ports import free_port
 
@@ -129,7 +129,7 @@ def test_a_state_folder_that_somebody_else_could_have_made_is_refused(
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert stat.S_IMODE(user_folder.state_folder().stat().st_mode) == 0o700
-    user_folder.state_folder().chmod(0o755)
+    assert stat.S_IMODE(files.state_folder().stat().st_mode) == 0o700
+    files.state_folder().chmod(0o755)
     with pytest.raises(StoreError, match="is not this user's alone"):
-        user_folder.state_folder()
+        files.state_folder()

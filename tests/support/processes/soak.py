@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.tasks.db import open_run
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from tests.support.datasets.collecting import Bench, llm
 from tests.support.judges.judge_endpoint import TRUNCATED, Fault, JudgeEndpoint, Question, serving
 

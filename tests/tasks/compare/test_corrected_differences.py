@@ -15,8 +15,7 @@ from leadline.tasks.compare.results import CorrectedDifference
 from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import read_judged_rows
 from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
-from leadline.tasks.load.label import Label
-from leadline.tasks.load.staging import LABELS_FILE
+from leadline.tasks.load.label import LABELS_FILE, Label
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Given, Toy, answer, make_run
 

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +24,8 @@ from leadline.evaluators.judge_client.calls import BudgetSpent, Call, Charge, Re
 from leadline.tasks.ground.processes import FOREIGN_S, is_gone, this_process
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import operations
-from leadline.tasks.ledger.ledger import DatabaseLedger
+from leadline.tasks.ledger.ledger import DatabaseLedger, ledger_at, ledger_place
 from leadline.tasks.ledger.ledger_report import LedgerReader
-from leadline.tasks.ledger.location import ledger_at, ledger_place
 from leadline.tasks.ledger.postgres import PostgresAccess
 from leadline.tasks.store.store import Store
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client, question
@@ -105,7 +104,7 @@ def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(
         "import asyncio, sys\n"
-        "from leadline.tasks.ledger.location import ledger_at\n"
+        "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from tests.support.judges.scripted_judge import question\n"
         "from tests.support.stores.ledgers import named\n"
         "from tests.tasks.ledger.test_ledger import REPLY\n"
@@ -152,7 +151,7 @@ def test_a_process_that_ends_leaves_one_file_with_all_that_its_ledger_was_given(
     script = tmp_path / "ends.py"
     script.write_text(
         "import asyncio, pathlib, sys, threading\n"
-        "from leadline.tasks.ledger.location import ledger_at\n"
+        "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from tests.support.judges.scripted_judge import question\n"
         "from tests.tasks.ledger.test_ledger import REPLY\n"
         "loop = asyncio.new_event_loop()\n"
@@ -176,7 +175,7 @@ def test_several_processes_write_at_once(place: Place, tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(
         "import asyncio, sys\n"
-        "from leadline.tasks.ledger.location import ledger_at\n"
+        "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from tests.support.judges.scripted_judge import question\n"
         "from tests.support.stores.ledgers import named\n"
         "from tests.tasks.ledger.test_ledger import put\n"
@@ -459,7 +458,7 @@ def test_a_forked_process_is_refused_the_ledger_that_it_inherits(tmp_path: Path)
         "from pathlib import Path\n"
         "from leadline.evaluators.ground.errors import StoreError\n"
         "from leadline.tasks.ledger.ledger_report import LedgerReader\n"
-        "from leadline.tasks.ledger.location import ledger_at\n"
+        "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from leadline.evaluators.judge_client.calls import Reply\n"
         "from tests.support.judges.scripted_judge import question\n"
         "place = Path(sys.argv[1])\n"
@@ -517,24 +516,3 @@ def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) -> None:
     [kept] = LedgerReader(place).drift_checks("a1")
     assert (kept["at"], kept["state"], kept["differing"]) == (1.0, "steady", 3.0)
     assert LedgerReader(place).drift_checks("b2") == []
-
-
-def test_a_ledger_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(path: Path) -> None:
-    path.parent.mkdir()
-    asyncio.run(put(ledger_at(path.parent / "new.sqlite", "run1"), question("old")))
-    with closing(sqlite3.connect(path.parent / "new.sqlite", isolation_level=None)) as connection:
-        connection.execute("DROP TABLE drift_checks")
-        for column in operations.LATER_COLUMNS:
-            connection.execute(f"ALTER TABLE asks DROP COLUMN {column}")
-        connection.execute(f"VACUUM INTO '{path}'")
-    assert LedgerReader(path).drift_checks() == [], "it is read as it is"
-
-    async def main() -> Reply | None:
-        ledger = ledger_at(path, "run2")
-        await put(ledger, question("new"), replace(REPLY, fingerprint="fp_a1"))
-        return await ledger.find(question("old").digest)
-
-    found = asyncio.run(main())
-    assert found is not None
-    assert found.text == "yes"
-    assert LedgerReader(path).told("run2")[question("new").digest]["fingerprint"] == "fp_a1"

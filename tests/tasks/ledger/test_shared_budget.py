@@ -20,8 +20,7 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.calls import BudgetSpent, Charge, Reply
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.ledger.ledger import DatabaseLedger
-from leadline.tasks.ledger.location import ledger_at, read_ledger
+from leadline.tasks.ledger.ledger import DatabaseLedger, ledger_at, read_ledger
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice

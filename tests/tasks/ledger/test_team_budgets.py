@@ -15,9 +15,8 @@ import pytest
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget, month_of, renewal
 from leadline.evaluators.judge_client.calls import BudgetSpent, Charge, Reply
 from leadline.evaluators.settings import Settings
-from leadline.tasks.ledger.ledger import DatabaseLedger
+from leadline.tasks.ledger.ledger import DatabaseLedger, ledger_at
 from leadline.tasks.ledger.ledger_report import LedgerReader
-from leadline.tasks.ledger.location import ledger_at
 from leadline.tasks.ledger.operations import Account, Change, End, perform
 from leadline.tasks.plan.jobs import read_limits, write_jobs
 from tests.support.judges.scripted_judge import question
@@ -28,7 +27,7 @@ BEGIN = (
     "import asyncio, sys\n"
     "from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget\n"
     "from leadline.evaluators.judge_client.calls import BudgetSpent\n"
-    "from leadline.tasks.ledger.location import ledger_at\n"
+    "from leadline.tasks.ledger.ledger import ledger_at\n"
     "from tests.support.judges.scripted_judge import question\n"
     "from tests.support.stores.ledgers import named\n"
     "async def main():\n"

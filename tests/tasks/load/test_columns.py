@@ -9,8 +9,7 @@ import pytest
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, UsageError
 from leadline.tasks.load import LoadedDataset, load_dataset
-from leadline.tasks.load.column_map import project_map
-from leadline.tasks.load.field_names import field_names, field_of, known_names
+from leadline.tasks.load.columns import field_names, field_of, known_names, project_map
 from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, write
@@ -327,6 +326,6 @@ def test_a_number_that_is_none_is_no_text(tmp_path: Path) -> None:
 def test_answers_that_are_words_for_nothing_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: int, by_columns: bool
 ) -> None:
-    monkeypatch.setattr("leadline.tasks.load.dataset.COLUMNS_FROM", 0 if by_columns else 10**9)
+    monkeypatch.setattr("leadline.tasks.load.importing.COLUMNS_FROM", 0 if by_columns else 10**9)
     loaded = load(tmp_path, "d.csv", f"question,actual_answer\nQ,{written}\nR,A\n")
     assert [warning.split(";")[0] for warning in loaded.warnings] == ["1 answer is the word nan, None or null"] * said

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError
-from leadline.tasks.load.columnwise import stage_records
+from leadline.tasks.load.importing import stage_records
 from tests.support.datasets.loading import as_jsonl, load, rows, tables
 
 TEXTS = st.sampled_from(
@@ -100,8 +100,8 @@ LINES = st.sampled_from(
 def outcome(folder: Path, name: str, content: bytes, *, by_columns: bool) -> object:
     """Return all that a load makes of a file: its tables and what it says, or its faults."""
     with (
-        mock.patch("leadline.tasks.load.dataset.COLUMNS_FROM", 0 if by_columns else 2**62),
-        mock.patch("leadline.tasks.load.readers.json_lines.BLOCK_BYTES", 300),
+        mock.patch("leadline.tasks.load.importing.COLUMNS_FROM", 0 if by_columns else 2**62),
+        mock.patch("leadline.tasks.load.readers.json_records.BLOCK_BYTES", 300),
         mock.patch("leadline.tasks.load.readers.csv_table.BLOCK_BYTES", 2000),
     ):
         try:
@@ -177,10 +177,10 @@ RECORD: dict[str, Any] = {
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_clean_records_are_read_column_by_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
-    monkeypatch.setattr("leadline.tasks.load.dataset.COLUMNS_FROM", 0)
+    monkeypatch.setattr("leadline.tasks.load.importing.COLUMNS_FROM", 0)
     done: list[bool] = []
     monkeypatch.setattr(
-        "leadline.tasks.load.columnwise.stage_records", lambda *args: done.append(stage_records(*args)) or done[-1]
+        "leadline.tasks.load.importing.stage_records", lambda *args: done.append(stage_records(*args)) or done[-1]
     )
     records = [RECORD | {"case": f"c{number}"} for number in range(50)]
     assert load(tmp_path, f"d.{suffix}", _as(suffix, records)).rows == 50
@@ -202,8 +202,8 @@ def _as(suffix: str, records: Sequence[dict[str, Any]]) -> bytes:
 
 
 def test_a_fault_among_many_clean_records_has_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.load.dataset.COLUMNS_FROM", 0)
-    monkeypatch.setattr("leadline.tasks.load.readers.json_lines.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("leadline.tasks.load.importing.COLUMNS_FROM", 0)
+    monkeypatch.setattr("leadline.tasks.load.readers.json_records.BLOCK_BYTES", 4096)
     records = [RECORD | {"case": f"c{number}"} for number in range(500)]
     records[321] |= {"duration_s": -1}
     with pytest.raises(DatasetError) as refused:
@@ -264,8 +264,8 @@ def test_a_column_that_cannot_be_read_is_a_fault_with_its_name(tmp_path: Path, o
 
 
 def test_repeated_cases_keep_the_order_of_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.load.dataset.COLUMNS_FROM", 0)
-    monkeypatch.setattr("leadline.tasks.load.batches.BATCH_BYTES", 64 * 1024)
+    monkeypatch.setattr("leadline.tasks.load.importing.COLUMNS_FROM", 0)
+    monkeypatch.setattr("leadline.tasks.load.staging.BATCH_BYTES", 64 * 1024)
     count = 10_000
     records = [{"question": f"Q{number % 1000}", "actual_answer": str(number)} for number in range(count)]
     found = tables(load(tmp_path, "d.jsonl", as_jsonl(records)))

@@ -142,7 +142,7 @@ def test_a_table_that_declares_more_than_its_file_can_hold_is_refused(
 
 
 def test_equal_texts_of_a_table_do_not_explode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.load.batches.FREE_EXPANSION", 50 * limits.MIB)
+    monkeypatch.setattr("leadline.tasks.load.staging.FREE_EXPANSION", 50 * limits.MIB)
     path = tmp_path / "made.parquet"
     answers = pa.DictionaryArray.from_arrays(pa.array([0] * 300, type=pa.int32()), pa.array(["x" * limits.MIB]))
     keys = pa.array([str(index) for index in range(300)])
@@ -177,7 +177,7 @@ def test_equal_texts_within_lists_and_structs_do_not_explode(
 
 
 def test_records_around_the_size_of_a_batch_are_all_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.load.batches._ENOUGH", 45)
+    monkeypatch.setattr("leadline.tasks.load.staging._ENOUGH", 45)
     records = [{"case": str(index), "actual_answer": str(index)} for index in range(100)]
     assert [row["actual_answer"] for row in rows(load(tmp_path, "d.jsonl", as_jsonl(records))).values()] == [
         str(index) for index in range(100)
@@ -210,7 +210,7 @@ def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leadline.tasks.load.staging.write_tables", full)
+    monkeypatch.setattr("leadline.tasks.load.importing.write_tables", full)
     with pytest.raises(StoreError, match="No space left on device"):
         load(tmp_path, "d.jsonl", as_jsonl([{"question": "Q", "actual_answer": "A"}]))
     assert not list(tmp_path.glob("store/datasets/*"))

@@ -87,7 +87,7 @@ def test_the_command_line_offers_every_format() -> None:
 
 def test_other_packages_bring_formats_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "quizzes.py").write_text(
-        "from leadline.tasks.load.formats.deepeval import Deepeval\n"
+        "from leadline.tasks.load.formats.records import Deepeval\n"
         "from leadline.tasks.load.formats.registry import register\n"
         "@register\nclass Quizzes(Deepeval):\n    name = 'quizzes'\n"
     )

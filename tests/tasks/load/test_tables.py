@@ -181,7 +181,7 @@ def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
 
 def test_a_second_load_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load(tmp_path, "d.jsonl", as_jsonl([BASE]))
-    monkeypatch.setattr("leadline.tasks.load.dataset._import", lambda *_: pytest.fail("it was read again"))
+    monkeypatch.setattr("leadline.tasks.load.importing.import_file", lambda *_, **__: pytest.fail("it was read again"))
     again = load_dataset(Store.open(tmp_path / "store"), tmp_path / "d.jsonl")
     assert not first.reused
     assert again.reused

@@ -16,7 +16,7 @@ import pytest
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks import pipeline
-from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.load import load_dataset
 from leadline.tasks.score.canaries import read_canaries
 from leadline.tasks.store.store import Store

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.tasks.ledger.location import ledger_place, read_ledger
+from leadline.tasks.ledger.ledger import ledger_place, read_ledger
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import (
     GIBBERISH,

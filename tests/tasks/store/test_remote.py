@@ -31,7 +31,7 @@ from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, evaluate, judge_at, register, reply, write_rows
 from tests.support.stores.object_server import serving_objects

@@ -26,7 +26,7 @@ from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.runs.tags import find_tagged, set_tag
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.store.vectors.vectors import used_mark
+from leadline.tasks.store.vectors import used_mark
 from tests.support.stores.runs import ANSWERS, make_run
 
 DAY = 86_400.0

@@ -22,9 +22,9 @@ from leadline.tasks.judges.labels.judged_rows import read_judged_rows
 from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
 from leadline.tasks.load.label import Label
 from leadline.tasks.pipeline import correct_scores
-from leadline.tasks.store.digests import is_sealed, seal, seal_fault
+from leadline.tasks.store.parquet_files import is_sealed, seal, seal_fault
 from leadline.tasks.store.store import MANIFEST, Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors
 from tests.support.stores.run_factory import Given, answer, make_run
 
 ROWS = [

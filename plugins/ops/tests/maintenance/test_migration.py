@@ -12,9 +12,8 @@ from pyarrow import parquet
 import leadline
 from leadline.evaluators.ground import StoreError
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store, migrate
-from leadline.tasks.store.digests import is_sealed
-from leadline.tasks.store.store import DIGESTS, Store
-from leadline.tasks.store.store_format import FORMAT, STORE_FILE, format_of
+from leadline.tasks.store.parquet_files import is_sealed
+from leadline.tasks.store.store import DIGESTS, FORMAT, STORE_FILE, Store, format_of
 
 ROWS = [{"question": f"Q{n}?", "expected_answer": f"It is {n}", "actual_answer": f"It is {n % 3}"} for n in range(5)]
 EVALUATORS = ["bleu", "rouge", "text_matching"]

@@ -21,7 +21,7 @@ from leadline.evaluators.judge_client.calls import Charge, Reply
 from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of
 from leadline.plugins.ops.telemetry.families import EXPORTED, OF_THE_WEBHOOK, MetricKind
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment
-from leadline.tasks.ledger.location import open_ledger
+from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.store.store import Store
 from tests.support.command import run
 from tests.support.judges.scripted_judge import question

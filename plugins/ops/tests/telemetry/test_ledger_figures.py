@@ -10,8 +10,8 @@ from leadline.evaluators.judge_client.budget import Limits, TeamBudget, month_of
 from leadline.evaluators.judge_client.calls import Charge, Reply
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.figures import ledger_figures
+from leadline.tasks.ledger.ledger import ledger_at
 from leadline.tasks.ledger.ledger_report import LedgerReader
-from leadline.tasks.ledger.location import ledger_at
 from tests.support.judges.scripted_judge import question
 from tests.support.stores.ledgers import Place
 

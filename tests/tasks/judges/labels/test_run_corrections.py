@@ -16,8 +16,7 @@ from leadline.tasks.db import open_run
 from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import read_judged_rows
 from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
-from leadline.tasks.load.label import Label
-from leadline.tasks.load.staging import LABELS_FILE
+from leadline.tasks.load.label import LABELS_FILE, Label
 from leadline.tasks.policy.policy import Role, Rule, load_policy
 from leadline.tasks.runs.query import archive
 from leadline.tasks.runs.show import overview

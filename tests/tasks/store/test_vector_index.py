@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.tasks.store.vectors.vector_files import VectorIndex, as_array
+from leadline.tasks.store.vectors import VectorIndex, as_array
 
 digests = st.binary(min_size=1, max_size=2).map(lambda text: text.ljust(16, b"\0"))
 segments = st.lists(st.lists(digests, min_size=1, max_size=12), max_size=12)

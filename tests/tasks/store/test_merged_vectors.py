@@ -14,11 +14,9 @@ import pytest
 
 from leadline.evaluators.models.vectors import text_digest
 from leadline.tasks.ground.files import locked
+from leadline.tasks.store import vectors as module
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.vectors import vector_files
-from leadline.tasks.store.vectors import vectors as module
-from leadline.tasks.store.vectors.vector_files import ROW_GROUP
-from leadline.tasks.store.vectors.vectors import MERGED_AT, ParquetVectors
+from leadline.tasks.store.vectors import MERGED_AT, ROW_GROUP, ParquetVectors
 
 MODEL = "0" * 32
 
@@ -26,8 +24,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.vectors.vectors import ParquetVectors
-from tests.tasks.store.vectors.test_merged_vectors import put
+from leadline.tasks.store.vectors import ParquetVectors
+from tests.tasks.store.test_merged_vectors import put
 
 original = Path.unlink
 gone = []
@@ -106,7 +104,7 @@ def test_a_segment_that_goes_between_looking_and_reading_is_found_where_it_went(
     writer, reader = ParquetVectors(store), ParquetVectors(store)
     put(writer, 0, MERGED_AT - 1)
     check(reader, 0, 1)
-    original, waiting = vector_files.read_vectors, [True]
+    original, waiting = module.read_vectors, [True]
 
     def merged_meanwhile(path: Path, rows: Any) -> Any:
         if waiting:
@@ -158,7 +156,7 @@ def test_where_merging_fails_the_small_segments_stay(
 ) -> None:
     vectors = ParquetVectors(store)
     put(vectors, 0, MERGED_AT - 1)
-    original = vector_files.write_vectors
+    original = module.write_vectors
 
     def full(path: Path, tables: Any) -> None:
         if isinstance(tables, list):

@@ -12,16 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from leadline.tasks.ground.files import host_tag
-from leadline.tasks.store.scratch import scratch_folder
+from leadline.tasks.ground.files import host_tag, scratch_folder
 from leadline.tasks.store.store import Store
 
 HOLDING = """
 import sys, time
-from leadline.tasks.store.scratch import scratch_folder
+from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.store.store import Store
 
-with scratch_folder(Store.open(sys.argv[1]), "collect") as folder:
+with scratch_folder(Store.open(sys.argv[1]).root, "collect") as folder:
     print(folder, flush=True)
     time.sleep(60)
 """
@@ -37,12 +36,12 @@ def test_a_folder_is_kept_while_its_process_lives_and_removed_when_it_was_killed
         assert other.stdout is not None
         theirs = Path(other.stdout.readline().strip())
         os.utime(theirs, (0, 0))
-        with scratch_folder(store, "load"):
+        with scratch_folder(store.root, "load"):
             assert theirs.exists()
         other.send_signal(signal.SIGKILL)
         other.wait(60)
     assert theirs.exists()
-    with scratch_folder(store, "load"):
+    with scratch_folder(store.root, "load"):
         assert not theirs.exists()
 
 
@@ -50,7 +49,7 @@ def test_a_folder_that_is_just_being_made_stays(store: Store) -> None:
     fresh = store.root / "staging" / f"load-{host_tag()}-fresh"
     fresh.mkdir(parents=True)
     (fresh / ".lock").touch()
-    with scratch_folder(store, "load") as mine:
+    with scratch_folder(store.root, "load") as mine:
         assert fresh.exists()
     assert not mine.exists()
 
@@ -64,7 +63,7 @@ def test_a_folder_of_another_host_is_told_by_its_age_since_its_lock_may_not_be_s
     (theirs / ".lock").touch()
     then = time.time() - 3600 * hours
     os.utime(theirs, (then, then))
-    with scratch_folder(store, "load"):
+    with scratch_folder(store.root, "load"):
         assert theirs.exists() == stays
 
 
@@ -75,7 +74,7 @@ def test_a_file_system_without_locks_has_scratch_folders_all_the_same(
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    with scratch_folder(store, "load") as mine:
+    with scratch_folder(store.root, "load") as mine:
         assert list(mine.iterdir()) == []
 
 
@@ -87,6 +86,6 @@ def test_a_folder_of_another_user_stays(store: Store, monkeypatch: pytest.Monkey
     theirs.mkdir(parents=True)
     (theirs / ".lock").touch()
     os.utime(theirs, (0, 0))
-    monkeypatch.setattr("leadline.tasks.store.scratch.is_held", refused)
-    with scratch_folder(store, "load"):
+    monkeypatch.setattr("leadline.tasks.ground.files.is_held", refused)
+    with scratch_folder(store.root, "load"):
         assert theirs.exists()

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.readers import json_document
-from leadline.tasks.load.readers.json_document import read_document
+from leadline.tasks.load.readers import json_records
+from leadline.tasks.load.readers.json_records import read_document
 from leadline.tasks.load.source import SourceFile
 
 values = st.recursive(
@@ -26,7 +26,7 @@ records = st.dictionaries(st.sampled_from(["key", "a", "b"]), values, min_size=1
 
 
 def read(content: str, size: int) -> tuple[list[tuple[str, int, Any]], list[str]]:
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(json_document, "_READ", size):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(json_records, "_READ", size):
         path = Path(folder) / "d.json"
         path.write_text(content, encoding="utf-8")
         faults = Faults("d.json")
@@ -78,7 +78,7 @@ def test_many_records_are_read_whether_or_not_they_look_alike(first: str) -> Non
 
 
 def test_a_value_longer_than_a_record_may_be_is_refused() -> None:
-    with mock.patch.object(json_document, "MAX_RECORD", 1000):
+    with mock.patch.object(json_records, "MAX_RECORD", 1000):
         found, faults = read(json.dumps([{"a": "x"}, {"a": "x" * 2000}, {"a": "y"}]), 64)
     assert len(found) == 1
     assert "row 2: the record at line 1, byte 14 is longer than" in faults[0]

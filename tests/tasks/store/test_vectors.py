@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.models.vectors import text_digest
+from leadline.tasks.store import vectors as module
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.vectors import vector_files
-from leadline.tasks.store.vectors.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors
 
 MODEL = "0" * 32
 
@@ -76,7 +76,7 @@ def test_any_digests_are_kept_apart_over_any_number_of_segments(
 
 
 def test_only_the_row_groups_that_are_needed_are_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_files, "ROW_GROUP", 10)
+    monkeypatch.setattr(module, "ROW_GROUP", 10)
     digests, rows = some(0, 95)
     vectors = ParquetVectors(store)
     vectors.put(MODEL, digests, rows)

@@ -1,1 +1,0 @@
-"""Embeddings in the store: immutable segments, and an index over them."""
