@@ -1,3 +1,5 @@
+"""Embeddings in the store come back as they were, from any thread and host, and are found by a few searches."""
+
 from __future__ import annotations
 
 import multiprocessing
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from leadline.evaluators.models.vectors import text_digest
 from leadline.tasks.store import vectors as module
 from leadline.tasks.store.store import Store
-from leadline.tasks.store.vectors import ParquetVectors
+from leadline.tasks.store.vectors import ParquetVectors, VectorIndex, as_array
 
 MODEL = "0" * 32
 
@@ -178,3 +180,39 @@ def test_a_store_that_cannot_be_written_says_so(store: Store) -> None:
     store.vectors(MODEL).write_text("in the way")
     with pytest.raises(OSError):  # noqa: PT011
         ParquetVectors(store).put(MODEL, *some(0, 1))
+
+
+digests = st.binary(min_size=1, max_size=2).map(lambda text: text.ljust(16, b"\0"))
+segments = st.lists(st.lists(digests, min_size=1, max_size=12), max_size=12)
+
+
+def places(index: VectorIndex, wanted: list[bytes]) -> dict[bytes, tuple[int, int]]:
+    found: dict[bytes, tuple[int, int]] = {}
+    for number, at, rows in index.find(as_array(wanted)):
+        assert list(rows) == sorted(rows)
+        found |= {wanted[place]: (number, int(row)) for place, row in zip(at, rows, strict=True)}
+    return found
+
+
+@given(segments, st.sets(st.integers(0, 11)), st.lists(digests, unique=True, max_size=30))
+@settings(deadline=None)
+def test_a_digest_is_found_in_a_segment_that_has_it_and_was_not_dropped(
+    held: list[list[bytes]], dropped: set[int], wanted: list[bytes]
+) -> None:
+    index = VectorIndex()
+    for number, segment in enumerate(held):
+        index.add(number, as_array(segment))
+    index.drop(sorted(dropped))
+    found = places(index, wanted)
+    kept = {number: segment for number, segment in enumerate(held) if number not in dropped}
+    assert found.keys() == {digest for digest in wanted if any(digest in segment for segment in kept.values())}
+    for digest, (number, row) in found.items():
+        assert kept[number][row] == digest
+
+
+def test_many_segments_take_few_searches() -> None:
+    index = VectorIndex()
+    for number in range(1000):
+        index.add(number, as_array([(number * 10 + row).to_bytes(16, "big") for row in range(10)]))
+        assert len(index._parts) <= 14
+    assert places(index, [(4567).to_bytes(16, "big")]) == {(4567).to_bytes(16, "big"): (456, 7)}
