@@ -45,7 +45,7 @@ from benchmarks.trust_sets import (
     toxic_comments,
 )
 from leadline.evaluators.core import get
-from leadline.evaluators.core.requirements import required_weights
+from leadline.evaluators.core.model_evaluator import required_weights
 from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.models.weights import is_here
 from leadline.evaluators.settings import Settings

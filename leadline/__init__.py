@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from leadline.api.answer_check import AnswerFailed as AnswerFailed
     from leadline.api.answer_check import NotMeasured as NotMeasured
     from leadline.api.answer_check import check as check
+    from leadline.evaluators.core.base import EvalContext as EvalContext
     from leadline.evaluators.core.base import Evaluator as Evaluator
     from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
-    from leadline.evaluators.core.base import Spec as Spec
-    from leadline.evaluators.core.context import EvalContext as EvalContext
-    from leadline.evaluators.core.metric import Metric as Metric
-    from leadline.evaluators.core.params import Params as Params
     from leadline.evaluators.core.registry import register as register
+    from leadline.evaluators.core.spec import Metric as Metric
+    from leadline.evaluators.core.spec import Params as Params
+    from leadline.evaluators.core.spec import Spec as Spec
     from leadline.evaluators.core.user_evaluators import metric as metric
     from leadline.evaluators.data.row import Evidence as Evidence
     from leadline.evaluators.data.row import Reason as Reason
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "Evaluator": "evaluators.core.base",
     "RowEvaluator": "evaluators.core.base",
-    "Spec": "evaluators.core.base",
-    "EvalContext": "evaluators.core.context",
+    "Spec": "evaluators.core.spec",
+    "EvalContext": "evaluators.core.base",
     "LeadlineError": "evaluators.ground.errors",
     "metric": "evaluators.core.user_evaluators",
-    "Metric": "evaluators.core.metric",
-    "Params": "evaluators.core.params",
+    "Metric": "evaluators.core.spec",
+    "Params": "evaluators.core.spec",
     "register": "evaluators.core.registry",
     "Evidence": "evaluators.data.row",
     "Reason": "evaluators.data.row",

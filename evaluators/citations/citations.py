@@ -12,20 +12,9 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from leadline.evaluators.citations.quoted_spans import SearchedText, folded_parts, quotations
-from leadline.evaluators.core import Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
-from leadline.evaluators.data import (
-    ContextChunk,
-    DataKind,
-    Evidence,
-    Json,
-    NotApplicable,
-    Row,
-    RowField,
-    RowScore,
-    Source,
-    Span,
-)
+from leadline.evaluators.core import DataKind, Metric, Spec, register
+from leadline.evaluators.core.model_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
+from leadline.evaluators.data import ContextChunk, Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import ModelRef, count, quoted
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.similarity import best_matches

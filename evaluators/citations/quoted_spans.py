@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import count, listing, quoted
 
 MOST_QUOTATIONS: Final = 500

@@ -12,13 +12,22 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from leadline.evaluators.classification._items import Average, averages, ratios, sums
-from leadline.evaluators.core import RESAMPLES, Effect, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import (
+    RESAMPLES,
+    DataKind,
+    Effect,
+    EvalContext,
+    Metric,
+    Params,
+    RowEvaluator,
+    Spec,
+    register,
+)
 from leadline.evaluators.data import (
     MOST_CONFUSED,
     MOST_LABELS,
     NO_EVIDENCE,
     Confusion,
-    DataKind,
     Details,
     Evidence,
     Flag,

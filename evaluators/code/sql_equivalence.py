@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core import Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import DataKind, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import need_packages, package_version
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The evaluator: frozen configuration in, row scores out, nothing kept on the instance.
+"""The evaluator: frozen configuration in, row scores out, nothing kept on the instance; and the context it works in.
 
 A rule-based evaluator is a :class:`RowEvaluator` with a spec and ``score_row``::
 
@@ -20,166 +20,36 @@ import logging
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from leadline.evaluators.core.metric import Board, Metric, title
-from leadline.evaluators.core.params import Effect, Params, effect_of
-from leadline.evaluators.data import DataKind, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, package_version, without_secrets
+from leadline.evaluators.core.spec import Effect, Lane, Metric, Params, Spec, effect_of
+from leadline.evaluators.data import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef, UsageError, package_version, without_secrets
+from leadline.evaluators.judge_client.calls import JudgeUnavailable
+from leadline.evaluators.settings import Settings
+from leadline.evaluators.text.sentences import Sentence, Splitter, splitter_for
+from leadline.evaluators.text.time_budget import RegexTimeBudget
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.data import Details
-    from leadline.evaluators.ground import ModelRef
+    from leadline.evaluators.judge_client.budget import Budget
+    from leadline.evaluators.judge_client.calls import Ledger
+    from leadline.evaluators.judge_client.client import JudgeClient
+    from leadline.evaluators.models.shared_passes import Passes
+    from leadline.evaluators.models.vectors import VectorStore
+    from leadline.evaluators.settings import JudgeConfig
 
 log = logging.getLogger("leadline.evaluators")
 
 RESAMPLES: Final = 1000
 """Resamples of a bootstrap, unless an evaluator chooses fewer."""
-
-CUSTOM: Final = "custom"
-"""Family and origin of evaluators that belong to none of the known ones."""
-
-Lane: TypeAlias = Literal["cpu", "gpu", "judge"]
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """The public facts about an evaluator, known before it runs.
-
-    Attributes:
-        id: Identifier, as users type it.
-        name: Name for people; made from the id by default.
-        family: Topic that it is listed under: generation, retrieval, privacy, fairness, summarization, ...; that of
-            its folder if it is built-in.
-        inputs: Fields that it is about, in the reference's order; all but ``optional`` must be present.
-        metrics: What it measures by default; a single metric is the primary one.
-        origin: The system whose method it is (``h2o``, ``valor``, ``rgb``, ``databricks``, ``llamaindex``,
-            ``leadline``), or ``custom``; a built-in evaluator that says none is Leadline's.
-        version: Raised whenever the same input could get another value; part of every score's key.
-        optional: Inputs that it uses when present and can do without.
-        also_reads: Fields beside the inputs that can change a value.
-        judge: ``"llm"`` or ``"agent"`` when it asks a judge.
-        gpu: Whether the reference marks it as able to use a GPU.
-        lane: Where it runs: ``cpu`` (rules, n-grams), ``gpu`` (models), ``judge``; if it is built-in,
-            ``judge`` and ``gpu`` decide.
-        llm: Whether it evaluates plain language models.
-        rag: Whether it evaluates RAG systems.
-        leaderboard: ``heatmap`` for numbers, ``bool`` for pass/fail.
-        sentences: Whether values depend on how text is split into sentences.
-        insight_type: The topic of its best/worst insights.
-        problem_type: The type of its threshold problems.
-        keywords: Labels to find it by.
-        source: Where its method is published.
-        suits: Kinds of dataset that it is for, of those that have its inputs; all when empty. Matters only where a run
-            chooses its evaluators by the data.
-        metadata: Keys of a row's metadata that it works by. A run that chooses its evaluators by the data takes it only
-            where one of them occurs; everywhere when empty.
-        packages: Optional packages that it needs, as they are imported; those of Leadline's own come with the extra
-            ``checks``. Their versions are part of every score's key.
-        annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,
-            ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
-            that read annotations.
-        input_names: What its inputs are called in its public description, where that is not their fields' names.
-    """
-
-    id: str
-    name: str = ""
-    family: str = CUSTOM
-    inputs: tuple[RowField, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-    origin: str = CUSTOM
-    version: str = "1"
-    optional: frozenset[RowField] = frozenset()
-    also_reads: tuple[RowField, ...] = ()
-    judge: Literal["llm", "agent"] | None = None
-    gpu: bool = False
-    lane: Lane = "cpu"
-    llm: bool = True
-    rag: bool = True
-    leaderboard: Board = "heatmap"
-    sentences: bool = False
-    insight_type: str = "accuracy"
-    problem_type: str = "accuracy"
-    keywords: tuple[str, ...] = ()
-    source: str = ""
-    suits: tuple[DataKind, ...] = ()
-    metadata: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    annotations: tuple[str, ...] = ()
-    input_names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            object.__setattr__(self, "name", title(self.id))
-        object.__setattr__(self, "suits", tuple(map(DataKind, self.suits)))
-        if len(self.metrics) == 1 and not self.metrics[0].primary:
-            object.__setattr__(self, "metrics", (replace(self.metrics[0], primary=True),))
-
-    @classmethod
-    def simple(
-        cls,
-        id: str,  # noqa: A002 - as the field is called
-        *,
-        inputs: Iterable[str],
-        higher_is_better: bool,
-        low: float = 0.0,
-        high: float = 1.0,
-        threshold: float | None = None,
-        share: bool = False,
-        judge: Literal["llm"] | None = None,
-        **more: Any,
-    ) -> Spec:
-        """Return the spec of an evaluator with one metric, whose key is the id's last part.
-
-        Args:
-            id: Identifier, as users type it.
-            inputs: Names of the fields that it is about; see :class:`~leadline.evaluators.data.row.RowField`.
-            higher_is_better: Direction of the metric.
-            low: Least value.
-            high: Greatest value.
-            threshold: Value that separates good from bad.
-            share: Whether a row's value is 0 or 1, so that the mean is a share.
-            judge: ``"llm"`` when it asks a judge.
-            **more: Other fields of :class:`Spec`.
-
-        Raises:
-            UsageError: There is no such input.
-        """
-        known = [field.value for field in RowField]
-        named = tuple(inputs)
-        unknown = [name for name in named if name not in known]
-        if unknown:
-            raise UsageError(
-                f"{id}: inputs: there is no field {unknown[0]!r}.",
-                hint=f"Fields: {', '.join(known)}.",
-                code=ErrorCode.CONFIG_CONTENT,
-            )
-        key = id.rpartition(".")[2]
-        metric = Metric(
-            key, title(key), higher_is_better, range=(low, high), threshold=threshold, primary=True, share=share
-        )
-        return cls(
-            id,
-            inputs=tuple(map(RowField, named)),
-            metrics=(metric,),
-            **{"judge": judge, "lane": "judge" if judge else "cpu"} | more,
-        )
-
-    @property
-    def required(self) -> tuple[RowField, ...]:
-        """Inputs without which a row is not applicable."""
-        return tuple(field for field in self.inputs if field not in self.optional)
-
-    @property
-    def reads(self) -> tuple[RowField, ...]:
-        """Every field that can change a value, in a fixed order."""
-        return tuple(field for field in RowField if field in self.inputs or field in self.also_reads)
 
 
 class Evaluator(ABC):
@@ -243,9 +113,18 @@ class Evaluator(ABC):
         """The most rows of a dataset to score, ``None`` for all; further ones are not applicable."""
         return None
 
+    @property
+    def weight_parameters(self) -> tuple[str, ...]:
+        """Parameters that name weights; keys cover what these are, not how they are named: a path differs elsewhere."""
+        return ()
+
     def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the weights that it needs under these settings."""
         return ()
+
+    def judge_config(self, ctx: EvalContext) -> JudgeConfig | None:
+        """Return the judge that it asks under these settings, ``None`` where it asks none or none is configured."""
+        return None
 
     def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the texts that ``score`` will ask to be embedded, so that all evaluators share one pass.
@@ -261,7 +140,7 @@ class Evaluator(ABC):
         out: dict[str, Json] = {
             "evaluator": self.spec.id,
             "version": self.spec.version,
-            "params": self.params.identity(),
+            "params": {n: value for n, value in self.params.identity().items() if n not in self.weight_parameters},
         }
         if self.source_digest:
             out["source"] = self.source_digest
@@ -423,3 +302,131 @@ def _effect(evaluator: type[Evaluator], name: str) -> Effect:
     """Return what a parameter changes in an evaluator; some take the key of a judge and ask none."""
     effect = effect_of(evaluator.parameters, name)
     return Effect.NOTHING if effect is Effect.JUDGE and not hasattr(evaluator, "judge_key") else effect
+
+
+@dataclass
+class EvalContext:
+    """The tools of one worker process.
+
+    Attributes:
+        settings: The run's choices.
+        vectors: Where embeddings outlive the process, or ``None`` to keep them in memory only.
+        regex_budget: How long users' regular expressions may still take.
+        ledger: Where judge calls are put on record; in memory only without one.
+        budget: What may be spent on judges; no limit without one.
+        trial: Which repetition is being scored; 0 but for evaluators that ask a judge.
+        cache_salt: Makes a judge answer again although it answered the question before; ``""`` but for canaries
+            and probes.
+        judge: The judge that is asked whichever an evaluator names: the member of a jury whose turn it is.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    vectors: VectorStore | None = None
+    regex_budget: RegexTimeBudget = field(default_factory=RegexTimeBudget)
+    ledger: Ledger | None = None
+    budget: Budget | None = None
+    trial: int = 0
+    cache_salt: str = ""
+    judge: JudgeConfig | None = None
+
+    _sentences: dict[str, tuple[Sentence, ...]] = field(default_factory=dict, repr=False)
+    _clients: dict[str, JudgeClient] = field(default_factory=dict, repr=False)
+    _passes: dict[ModelRef, Passes] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @cached_property
+    def splitter(self) -> Splitter:
+        """The sentence splitter of this run."""
+        return splitter_for(self.settings.language, self.settings.splitter)
+
+    def sentences(self, text: str) -> tuple[Sentence, ...]:
+        """Split a text into sentences, each with its place in the text; remembered until ``forget``."""
+        found = self._sentences.get(text)
+        if found is None:
+            found = self._sentences[text] = self.splitter.split(text)
+        return found
+
+    def forget(self) -> None:
+        """Drop what was remembered of the rows scored so far; loaded models stay."""
+        self._sentences.clear()
+
+    def in_trial(self, trial: int) -> EvalContext:
+        """Return this context for another repetition; everything else is shared."""
+        return self if trial == self.trial else replace(self, trial=trial)
+
+    def with_cache_salt(self, cache_salt: str) -> EvalContext:
+        """Return this context for questions that a judge is asked anew; everything else is shared."""
+        return replace(self, cache_salt=cache_salt)
+
+    def asking(self, judge: JudgeConfig) -> EvalContext:
+        """Return this context with one judge for whatever is asked; everything else is shared."""
+        return replace(self, judge=judge)
+
+    def embed(self, ref: ModelRef, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
+        """Return unit-length embeddings, one row per text in order; each distinct text is encoded once.
+
+        Args:
+            ref: The embedder.
+            steady: Whether a vector must not depend, in its last digits, on the texts that it is computed with.
+
+        Raises:
+            ModelUnavailable: The weights are not here and may not be fetched.
+        """
+        from leadline.evaluators.models.embedders import embed
+
+        return embed(ref, texts, settings=self.settings, vectors=self.vectors, steady=steady)
+
+    async def embed_soon(self, ref: ModelRef, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Do what :meth:`embed` does, for coroutines; those that ask while the model is busy share its next pass.
+
+        Chance decides which those are, so the vectors are steady.
+
+        Args:
+            ref: The embedder.
+        """
+        from leadline.evaluators.models.shared_passes import Passes
+
+        if ref not in self._passes:
+            self._passes[ref] = Passes(lambda distinct: self.embed(ref, distinct, steady=True))
+        return await self._passes[ref].of(texts)
+
+    def judge_config(self, key: str = "") -> JudgeConfig | None:
+        """Return a judge by key, the default one for ``""``; ``None`` when there is no default.
+
+        Raises:
+            UsageError: There is no judge of that key.
+        """
+        if self.judge is not None:
+            return self.judge
+        if not key:
+            return self.settings.judges[0] if self.settings.judges else None
+        for config in self.settings.judges:
+            if config.key == key:
+                return config
+        known = ", ".join(config.key for config in self.settings.judges) or "none"
+        raise UsageError(f"There is no judge called {key!r}.", hint=f"Judges: {known}.", code=ErrorCode.JUDGE_CONFIG)
+
+    def judge_client(self, key: str = "") -> JudgeClient:
+        """Return the client of a judge; one per judge and process, to be used in the judges' event loop.
+
+        Raises:
+            JudgeUnavailable: No judge is configured.
+            JudgeRefused: What is needed to ask it is not installed.
+        """
+        from leadline.evaluators.judge_client.client import client_for
+
+        config = self.judge_config(key)
+        if config is None:
+            raise JudgeUnavailable("No judge is configured.", hint="Name one: --judge MODEL, or set LEADLINE_JUDGE.")
+        with self._lock:  # evaluators ask from threads of their own, and must share one client
+            if config.key not in self._clients:
+                self._clients[config.key] = client_for(
+                    config, settings=self.settings, ledger=self.ledger, budget=self.budget
+                )
+            return self._clients[config.key]
+
+    def model_identity(self, ref: ModelRef) -> Json:
+        """Return what of a model's weights and number format belongs into a score's key."""
+        from leadline.evaluators.models.weights import identity
+
+        return identity(ref, self.settings)

@@ -24,7 +24,8 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from leadline.evaluators.core.base import CUSTOM, Evaluator, Lane, Spec
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.spec import CUSTOM, Lane, Spec
 from leadline.evaluators.ground import ErrorCode, UsageError, extensions
 
 FAMILIES: Final = (

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.core.base import CUSTOM, Evaluator
+from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators
+from leadline.evaluators.core.spec import CUSTOM
 from leadline.evaluators.ground import ErrorCode, UsageError
 
 _Rule = Callable[[type[Evaluator]], bool]

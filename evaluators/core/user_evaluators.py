@@ -27,10 +27,9 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
-from leadline.evaluators.core.base import CUSTOM, Evaluator, RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core.base import EvalContext, Evaluator, RowEvaluator
 from leadline.evaluators.core.registry import load_installed, registered_by, unregister
+from leadline.evaluators.core.spec import CUSTOM, INF, Metric, Spec
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, from_home
 from leadline.evaluators.ground.code_digest import code_digest

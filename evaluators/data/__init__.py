@@ -15,7 +15,6 @@ from leadline.evaluators.data.annotations import geometry as geometry
 from leadline.evaluators.data.annotations import is_rotated as is_rotated
 from leadline.evaluators.data.annotations import parts as parts
 from leadline.evaluators.data.annotations import whole_item_labels as whole_item_labels
-from leadline.evaluators.data.data_kinds import DataKind as DataKind
 from leadline.evaluators.data.details import MOST_CONFUSED as MOST_CONFUSED
 from leadline.evaluators.data.details import MOST_EXAMPLES as MOST_EXAMPLES
 from leadline.evaluators.data.details import MOST_LABELS as MOST_LABELS

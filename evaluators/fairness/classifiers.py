@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core import Metric, Params, Spec, register
-from leadline.evaluators.core.embedding_evaluator import SPANS, quote
-from leadline.evaluators.core.model_evaluator import ModelEvaluator
+from leadline.evaluators.core.model_evaluator import SPANS, ModelEvaluator, quote
 from leadline.evaluators.data import (
     Evidence,
     Flag,

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from leadline.evaluators.core import JudgeKey, Spec, boolean_metrics, register
 from leadline.evaluators.data import Json, Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
-from leadline.evaluators.judge.pass_fail import PassFailEvaluator
+from leadline.evaluators.judge.judge_evaluator import Judge, PassFailEvaluator, prompt_beside
 
 
 class StereotypesParams(JudgeKey):

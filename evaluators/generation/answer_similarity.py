@@ -7,22 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import JudgeKey, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
-from leadline.evaluators.data import (
-    DataKind,
-    Evidence,
-    Flag,
-    Json,
-    Reason,
-    Row,
-    RowField,
-    RowScore,
-    Severity,
-    Source,
-    Span,
-    clip,
-)
+from leadline.evaluators.core import DataKind, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core.model_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
+from leadline.evaluators.data import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import cross_encoders
 from leadline.evaluators.models.similarity import best_matches

@@ -9,10 +9,8 @@ from pydantic import Field, field_validator
 
 from leadline.evaluators.core import JudgeKey, Spec, boolean_metrics, register
 from leadline.evaluators.data import Json, Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
-from leadline.evaluators.judge.pass_fail import PassFailEvaluator
-from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
-from leadline.evaluators.judge.prompting import Prompt
+from leadline.evaluators.judge.judge_evaluator import Judge, PassFailEvaluator, prompt_beside
+from leadline.evaluators.judge.prompting import Prompt, RowPrompt, user_prompt
 
 
 @cache
@@ -22,7 +20,7 @@ def default_prompt() -> str:
 
 
 @cache
-def _parsed(text: str) -> UserPrompt:
+def _parsed(text: str) -> RowPrompt:
     return user_prompt("byop", text)
 
 
@@ -58,7 +56,7 @@ class ByopParams(JudgeKey):
         return failing, passing
 
     @property
-    def prompt(self) -> UserPrompt:
+    def prompt(self) -> RowPrompt:
         """The prompt in use."""
         return _parsed(self.prompt_template if self.prompt_template.strip() else default_prompt())
 

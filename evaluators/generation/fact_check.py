@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from leadline.evaluators.core import Effect, EvalContext, JudgeKey, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import quote
+from leadline.evaluators.core.model_evaluator import quote
 from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from leadline.evaluators.core import Metric, Params, Spec, register
-from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, Vectors, lowest, quote
-from leadline.evaluators.core.model_evaluator import ModelEvaluator
+from leadline.evaluators.core.model_evaluator import SPANS, EmbeddingEvaluator, ModelEvaluator, Vectors, lowest, quote
 from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.ground import ModelRef
 from leadline.evaluators.models import consistency, nli

@@ -8,8 +8,8 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Row, RowField, RowScore
+from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge_client.replies import read_number, read_word
 

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, JudgeKey, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import quote
+from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core.model_evaluator import quote
 from leadline.evaluators.data import (
-    DataKind,
     Evidence,
     Json,
     NotApplicable,
@@ -24,21 +23,29 @@ from leadline.evaluators.data import (
     clip,
 )
 from leadline.evaluators.ground import ModelRef
-from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.ragas_base import (
-    SOURCE,
+from leadline.evaluators.judge.judge_evaluator import (
+    EmbeddingJudgeEvaluator,
+    EmbeddingJudgeParams,
+    Judge,
+    JudgeEvaluator,
+    prompt_beside,
+)
+from leadline.evaluators.judge.verdicts import (
+    AT_ONCE,
+    RAGAS_SOURCE,
+    STATEMENTS,
+    AnyVerdict,
+    JudgeReply,
     Measured,
     as_evidence,
     best_of,
     context_of,
+    count_of,
     expected_answers,
-    is_yes,
+    one_each,
+    parts_of,
     verbatim_spans,
-    verdicts_on,
 )
-from leadline.evaluators.judge.statements import STATEMENTS, statements_of
-from leadline.evaluators.judge.verdicts import AT_ONCE, JudgeReply, Verdict, Verdicts, one_each
 from leadline.evaluators.judge_client.calls import JudgeError, JudgeUnparseable
 from leadline.evaluators.retrieval.ragas import ContextPrecision, ContextRecall
 
@@ -70,7 +77,7 @@ class Faithfulness(JudgeEvaluator):
         judge="llm",
         llm=False,
         keywords=("judge", "hallucination", "statements", "RAGAS"),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     prompts = {"statements": STATEMENTS, "faithfulness": prompt_beside(__file__, "faithfulness.jinja")}  # noqa: RUF012
 
@@ -81,14 +88,14 @@ class Faithfulness(JudgeEvaluator):
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         answer = row.actual_answer or ""
-        statements = await statements_of(judge, answer)
+        statements = await parts_of(judge, "statements", answer)
         if not statements:
             return RowScore.not_applicable(self.row_metrics, "The answer claims nothing.")
         context = context_of(row)
         if not context.strip():
             return Measured(0.0, "The retrieved context is blank.").as_score("faithfulness")
-        verdicts = await verdicts_on(judge, "faithfulness", statements, context=context)
-        inferable = sum(map(is_yes, verdicts))
+        verdicts = await one_each(judge, "faithfulness", statements, context=context)
+        inferable = count_of(verdicts)
         return Measured(
             inferable / len(statements),
             f"{inferable} of the answer's {len(statements)} statements can be inferred from the retrieved context.",
@@ -161,7 +168,7 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
         judge="llm",
         keywords=("judge", "embeddings", "relevance", "RAGAS"),
         suits=(DataKind.QUESTIONS,),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     parameters = AnswerRelevancyParams
     params: AnswerRelevancyParams
@@ -271,7 +278,7 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         judge="llm",
         keywords=("judge", "embeddings", "factuality", "RAGAS"),
         suits=(DataKind.SENTENCES,),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     parameters = AnswerCorrectnessParams
     params: AnswerCorrectnessParams
@@ -301,12 +308,12 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         return (await best_of(expected, measure)).as_score("answer_correctness")
 
     async def _compare(self, judge: Judge, answer: str, truth: str, similarity: float) -> Measured:
-        ours, theirs = await asyncio.gather(statements_of(judge, answer), statements_of(judge, truth))
-        verdicts: tuple[Verdict, ...] = ()
+        ours, theirs = await asyncio.gather(parts_of(judge, "statements", answer), parts_of(judge, "statements", truth))
+        verdicts: tuple[AnyVerdict, ...] = ()
         if ours and theirs:
             verdicts = await _presence(judge, answer, truth, ours, theirs)
         of_answer, of_truth = verdicts[: len(ours)], verdicts[len(ours) :]
-        tp, found = sum(map(is_yes, of_answer)), sum(map(is_yes, of_truth))
+        tp, found = count_of(of_answer), count_of(of_truth)
         fp, fn = len(ours) - tp, len(theirs) - found
         factuality = f_score(tp, fp, fn, self.params.beta) if ours or theirs else 1.0
         weight = self.params.factuality_weight
@@ -326,7 +333,7 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
 
 async def _presence(
     judge: Judge, answer: str, truth: str, ours: Sequence[str], theirs: Sequence[str]
-) -> tuple[Verdict, ...]:
+) -> tuple[AnyVerdict, ...]:
     """Ask of each statement of the answer, then of the expected answer, whether the other makes it too."""
     items = (*ours, *theirs)
     starts = range(0, len(items), AT_ONCE)
@@ -335,7 +342,6 @@ async def _presence(
             one_each(
                 judge,
                 "answer_correctness",
-                Verdicts,
                 items[start : start + AT_ONCE],
                 of_answer=len(ours) - start,
                 answer=answer,
@@ -344,7 +350,7 @@ async def _presence(
             for start in starts
         )
     )
-    return tuple(verdict for reply in replies for verdict in reply.verdicts)
+    return tuple(verdict for reply in replies for verdict in reply)
 
 
 PARTS: tuple[type[JudgeEvaluator], ...] = (Faithfulness, AnswerRelevancy, ContextPrecision, ContextRecall)
@@ -390,7 +396,7 @@ class Ragas(JudgeEvaluator):
         llm=False,
         sentences=True,
         keywords=("judge", "embeddings", "retrieval", "generation", "RAGAS"),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     parameters = AnswerRelevancyParams
     params: AnswerRelevancyParams

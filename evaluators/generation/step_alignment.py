@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from leadline.evaluators.core import INF, Effect, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
+from leadline.evaluators.core.model_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
 from leadline.evaluators.data import (
     Evidence,
     Flag,

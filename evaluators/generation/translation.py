@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core import INF, EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Details, Evidence, Json, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.core import INF, DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Details, Evidence, Json, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.ground import package_version
 from leadline.evaluators.text.sentences import nltk_folders
 from leadline.evaluators.text.tokens import nltk_words

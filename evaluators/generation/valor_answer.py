@@ -9,8 +9,7 @@ from pydantic import Field
 from leadline.evaluators.core import EvalContext, Metric, Spec, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
-from leadline.evaluators.judge.verdicts import JudgeReply
+from leadline.evaluators.judge.verdicts import STATEMENTS, VALOR_SOURCE, JudgeReply, parts_of
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
 
@@ -61,7 +60,7 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         ),
         judge="llm",
         keywords=("judge", "statements", "F1"),
-        source=SOURCE,
+        source=VALOR_SOURCE,
     )
     prompts = {"statements": STATEMENTS, "comparison": prompt_beside(__file__, "valor_correctness.jinja")}  # noqa: RUF012
 
@@ -72,8 +71,8 @@ class ValorAnswerCorrectness(JudgeEvaluator):
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         prediction, *truths = await asyncio.gather(
-            statements_of(judge, row.actual_answer or ""),
-            *(statements_of(judge, text) for text in row.expected_answers),
+            parts_of(judge, "statements", row.actual_answer or ""),
+            *(parts_of(judge, "statements", text) for text in row.expected_answers),
         )
         stated = [truth for truth in truths if truth]
         if not stated:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from leadline.evaluators.ground.error_codes import AREAS as AREAS
 from leadline.evaluators.ground.error_codes import ErrorCode as ErrorCode
+from leadline.evaluators.ground.errors import OFFLINE as OFFLINE
 from leadline.evaluators.ground.errors import DatasetError as DatasetError
 from leadline.evaluators.ground.errors import Fault as Fault
 from leadline.evaluators.ground.errors import LeadlineError as LeadlineError
+from leadline.evaluators.ground.errors import ModelKind as ModelKind
+from leadline.evaluators.ground.errors import ModelRef as ModelRef
 from leadline.evaluators.ground.errors import ModelUnavailable as ModelUnavailable
 from leadline.evaluators.ground.errors import OutOfMemory as OutOfMemory
 from leadline.evaluators.ground.errors import StoreError as StoreError
@@ -25,10 +28,6 @@ from leadline.evaluators.ground.packages import missing_packages as missing_pack
 from leadline.evaluators.ground.packages import need_packages as need_packages
 from leadline.evaluators.ground.packages import own_source as own_source
 from leadline.evaluators.ground.packages import package_version as package_version
-from leadline.evaluators.ground.paths import from_home as from_home
-from leadline.evaluators.ground.refs import OFFLINE as OFFLINE
-from leadline.evaluators.ground.refs import ModelKind as ModelKind
-from leadline.evaluators.ground.refs import ModelRef as ModelRef
 from leadline.evaluators.ground.refusal import field_of as field_of
 from leadline.evaluators.ground.refusal import first_refusal as first_refusal
 from leadline.evaluators.ground.refusal import refusals_of as refusals_of
@@ -47,6 +46,7 @@ from leadline.evaluators.ground.secret_values import without_secrets as without_
 from leadline.evaluators.ground.settings_file import FILE as FILE
 from leadline.evaluators.ground.settings_file import SCOPE_VARIABLE as SCOPE_VARIABLE
 from leadline.evaluators.ground.settings_file import ProjectScope as ProjectScope
+from leadline.evaluators.ground.settings_file import from_home as from_home
 from leadline.evaluators.ground.settings_file import in_project as in_project
 from leadline.evaluators.ground.settings_file import named_tables as named_tables
 from leadline.evaluators.ground.settings_file import project_scope as project_scope

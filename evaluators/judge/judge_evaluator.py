@@ -1,4 +1,4 @@
-"""The base of every evaluator that asks a judge: a prompt file and a few lines.
+"""The bases of evaluators that ask a judge: a prompt file and a few lines.
 
 ::
 
@@ -21,12 +21,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from leadline.evaluators.core import Evaluator, JudgeKey, Params
-from leadline.evaluators.data import Evidence, Json, Reason, Row, RowScore
+from leadline.evaluators.core import EvalContext, Evaluator, JudgeKey, Params, unparseable, verdict
+from leadline.evaluators.core.model_evaluator import EmbeddingParams, UsesEmbedder
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowScore, Severity
+from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from, readable
 from leadline.evaluators.judge_client.calls import (
     BudgetSpent,
@@ -36,15 +38,16 @@ from leadline.evaluators.judge_client.calls import (
     JudgeUnparseable,
     Reply,
 )
+from leadline.evaluators.judge_client.client import JudgeClient, identity_of
 from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
-from leadline.evaluators.settings import JuryConfig
+from leadline.evaluators.models import weights
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     from leadline.evaluators.core import EvalContext
-    from leadline.evaluators.judge_client.client import JudgeClient
 
 log = logging.getLogger("leadline.judge")
 
@@ -279,6 +282,10 @@ class JudgeEvaluator(Evaluator):
         """Return the key of the judge to ask, ``""`` for the run's default."""
         return str(getattr(self.params, "custom_eval_judge_config_key", ""))
 
+    def judge_config(self, ctx: EvalContext) -> JudgeConfig | None:
+        """Return the judge to ask, ``None`` where none is configured."""
+        return ctx.judge_config(self.judge_key())
+
     def all_prompts(self) -> dict[str, Prompt]:
         """Return the prompts in use; one whose text is a parameter overrides it."""
         return {
@@ -292,9 +299,7 @@ class JudgeEvaluator(Evaluator):
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""
-        from leadline.evaluators.judge_client.client import identity_of
-
-        config = ctx.judge_config(self.judge_key())
+        config = self.judge_config(ctx)
         return super().identity(ctx) | {
             "prompts": {name: template.digest for name, template in self.all_prompts().items()},
             "parser": PARSER,
@@ -311,7 +316,7 @@ class JudgeEvaluator(Evaluator):
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Judge all rows at once in the judges' event loop; the judges of a jury do so at the same time."""
-        config = ctx.judge_config(self.judge_key())
+        config = self.judge_config(ctx)
         if isinstance(config, JuryConfig):
             from leadline.evaluators.judge.jury import score_by_jury
 
@@ -370,3 +375,93 @@ def _traced(evidence: Evidence, calls: Sequence[str]) -> Evidence:
     if not calls:
         return evidence
     return replace(evidence, data={**evidence.data, "calls": list(calls)})
+
+
+class PassFailEvaluator(JudgeEvaluator):
+    """An evaluator whose metrics are those of :func:`leadline.evaluators.core.spec.boolean_metrics`.
+
+    A row whose reply cannot be read, twice, is a parsing failure: it neither passes nor fails, and is a problem.
+    """
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row."""
+        (fails, answer), (context_fails, context_answer) = await asyncio.gather(
+            self.fails(row, judge), self.context_fails(row, judge)
+        )
+        data: dict[str, Json] = {} if answer is None else {"verdict": answer}
+        if context_answer is not None:
+            data["context_verdict"] = context_answer
+        return RowScore(verdict(self.metrics, generation=fails, retrieval=context_fails), Evidence(data=data))
+
+    @abstractmethod
+    async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """Return whether a row fails, and the judge's verdict; ``None`` where it was not asked.
+
+        Args:
+            judge: The judge to ask.
+        """
+
+    async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """Return whether the row's retrieved context fails, and the judge's verdict; by default it is not checked.
+
+        Args:
+            judge: The judge to ask.
+        """
+        return False, None
+
+    def without_verdict(self, row: Row, error: JudgeError) -> RowScore:
+        """Return the score of a row that got no verdict."""
+        if not isinstance(error, JudgeUnparseable):
+            return super().without_verdict(row, error)
+        return unparseable(self.metrics, str(error), why=error.reason, severity=Severity.HIGH)
+
+
+class TextCheckParams(JudgeKey):
+    """Parameters of evaluators that look for something unwanted in a text."""
+
+    evaluate_retrieved_context: Annotated[
+        bool,
+        Field(description="Check the retrieved context too, with a call of its own; a row fails when it does."),
+    ] = False
+
+
+class EmbeddingJudgeParams(EmbeddingParams, JudgeKey):
+    """The choice of a judge and of an embedder."""
+
+
+class EmbeddingJudgeEvaluator(JudgeEvaluator, UsesEmbedder):
+    """An evaluator that asks a judge about each row and compares embeddings; without its embedder a row is unscored."""
+
+    parameters: ClassVar[type[Params]] = EmbeddingJudgeParams
+    default_embedder = weights.BGE_SMALL_EN_V15
+
+    async def cosines(self, text: str, others: Sequence[str], ctx: EvalContext) -> list[float]:
+        """Return the cosine of a text with each of several others; that of a blank text is 0.
+
+        Args:
+            text: The text to compare.
+            others: The texts to compare it with, in the order of the result.
+            ctx: Gives the embedder's vectors.
+        """
+        vectors = await ctx.embed_soon(self.embedder(ctx), [text, *others])
+        return [float(cosine) for cosine in vectors[1:].astype("float64") @ vectors[0].astype("float64")]
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row; one that cannot be embedded is unscored."""
+        try:
+            return await self.judge_and_compare(row, judge, ctx)
+        except ModelUnavailable as error:
+            return RowScore.unscored(self.row_metrics, Reason.MODEL_UNAVAILABLE, str(error))
+        except OutOfMemory as error:
+            return RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, str(error))
+
+    @abstractmethod
+    async def judge_and_compare(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one row that has all required inputs.
+
+        Embed what is known before the judge is asked, so that nothing is paid for where there is no embedder.
+
+        Args:
+            judge: The judge, which records its calls for this row.
+            ctx: Gives the embedder's vectors.
+        """

@@ -23,11 +23,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from leadline.evaluators.core import FAMILIES
-from leadline.evaluators.data import DataKind, Json, Row, RowField
+from leadline.evaluators.core import FAMILIES, DataKind
+from leadline.evaluators.data import Json, Row, RowField
 from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of
-from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
-from leadline.evaluators.judge.prompting import TemplatePrompt
+from leadline.evaluators.judge.prompting import RowPrompt, user_prompt
 
 MOST_BYTES: Final = 1_000_000
 _HYPHENS: Final = "---\n"
@@ -189,7 +188,7 @@ class JudgeFile(_FileTable):
 
     @property
     @abstractmethod
-    def asked(self) -> UserPrompt | TemplatePrompt:
+    def asked(self) -> RowPrompt:
         """The prompt, which knows the fields that it shows."""
 
     @property
@@ -248,7 +247,7 @@ class UserFile(JudgeFile):
             raise ValueError(f"inputs are {', '.join(self.inputs)}, but the prompt shows {', '.join(sorted(shown))}")
 
     @cached_property
-    def asked(self) -> UserPrompt:
+    def asked(self) -> RowPrompt:
         """The prompt with its placeholders read."""
         return user_prompt(self.id, self.prompt)
 
@@ -338,10 +337,10 @@ class BuiltInFile(JudgeFile):
             raise ValueError("verdicts are for prompts that show no expected answer, of which there may be several")
 
     @cached_property
-    def asked(self) -> TemplatePrompt:
+    def asked(self) -> RowPrompt:
         """The prompt, which is compiled where somebody asks."""
         shows = {name: tuple(map(RowField, fields)) for name, fields in self.shows.items()}
-        return TemplatePrompt(self.id, self.prompt, shows)
+        return RowPrompt(self.id, self.prompt, shows, apart=True)
 
     @property
     def prompt_name(self) -> str:

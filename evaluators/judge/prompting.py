@@ -6,17 +6,25 @@ A prompt marks what is data with the filter ``data``::
 
 which puts the text between ``<question-FENCE>`` and ``</question-FENCE>``. The fence is drawn for each call, so no text
 can contain it; the system message warns the judge that nothing between such marks is an instruction.
+
+Prompts of users are plain text with placeholders for a row's texts, each of which is fenced as data by itself:
+``{INPUT}`` or ``{question}``, ``{EXPECTED_OUTPUT}`` or ``{expected_answer}``, ``{CONTEXT}`` or ``{retrieved_context}``,
+``{ACTUAL_OUTPUT}`` or ``{actual_answer}``; doubled braces do as well. Every other brace is text, so that a prompt can
+show JSON.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import StrictUndefined, Template, TemplateError, Undefined, pass_context
@@ -28,7 +36,6 @@ from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
 
 _SYSTEM: Final = Path(__file__).with_name("system.jinja")
 
@@ -162,18 +169,19 @@ def readable(prompt: Prompt) -> str:
 
 
 @dataclass(frozen=True)
-class TemplatePrompt:
-    """A prompt in Jinja.
+class RowPrompt:
+    """A prompt that shows fields of a row.
 
     Attributes:
-        source: The template.
-        shows: The fields by variable. The retrieved context alone is the list of its chunks; of several fields the
-            texts that there are, are joined by line feeds.
+        source: The template in Jinja.
+        shows: The fields by variable. Of several fields the texts that there are, are joined by line feeds.
+        apart: Whether the retrieved context alone is the list of its chunks, instead of these joined by line feeds.
     """
 
     name: str
     source: str
     shows: Mapping[str, tuple[RowField, ...]]
+    apart: bool = False
 
     @property
     def fields(self) -> tuple[RowField, ...]:
@@ -201,7 +209,76 @@ class TemplatePrompt:
         }
         return {
             name: chunks
-            if fields == (RowField.RETRIEVED_CONTEXT,)
+            if self.apart and fields == (RowField.RETRIEVED_CONTEXT,)
             else "\n".join(texts[field] for field in fields if texts[field])
             for name, fields in self.shows.items()
         }
+
+
+PLACEHOLDERS: Final[Mapping[str, RowField]] = MappingProxyType(
+    {
+        "INPUT": RowField.QUESTION,
+        "EXPECTED_OUTPUT": RowField.EXPECTED_ANSWER,
+        "CONTEXT": RowField.RETRIEVED_CONTEXT,
+        "ACTUAL_OUTPUT": RowField.ACTUAL_ANSWER,
+        "question": RowField.QUESTION,
+        "expected_answer": RowField.EXPECTED_ANSWER,
+        "retrieved_context": RowField.RETRIEVED_CONTEXT,
+        "actual_answer": RowField.ACTUAL_ANSWER,
+    }
+)
+_LABELS: Final[Mapping[RowField, str]] = MappingProxyType(
+    {
+        RowField.QUESTION: "question",
+        RowField.EXPECTED_ANSWER: "expected-answer",
+        RowField.RETRIEVED_CONTEXT: "context",
+        RowField.ACTUAL_ANSWER: "answer",
+    }
+)
+_NAMES: Final = "|".join(PLACEHOLDERS)
+_PLACEHOLDER: Final = re.compile(rf"\{{\{{[ ]?({_NAMES})[ ]?\}}\}}|\{{({_NAMES})\}}")
+_NAME_LIKE: Final = re.compile(r"\{([A-Za-z_]{3,40})\}")
+
+
+def user_prompt(name: str, text: str) -> RowPrompt:
+    """Read a prompt with placeholders.
+
+    Args:
+        name: Name of the prompt.
+        text: The prompt as its author wrote it.
+
+    Raises:
+        ValueError: It has none, or one that looks like a misspelt one.
+    """
+    fields: set[RowField] = set()
+    source: list[str] = []
+    end = 0
+    for found in _PLACEHOLDER.finditer(text):
+        field = PLACEHOLDERS[found[1] or found[2]]
+        fields.add(field)
+        source += [_verbatim(text[end : found.start()]), f'{{{{ {field.value} | data("{_LABELS[field]}") }}}}']
+        end = found.end()
+    source.append(_verbatim(text[end:]))
+    for name_like in _NAME_LIKE.findall(_PLACEHOLDER.sub("", text)):
+        meant = _meant(name_like)
+        if meant:
+            raise ValueError(f"{{{name_like}}} is no placeholder; is {{{meant}}} meant?")
+    if not fields:
+        raise ValueError("it has no placeholder, so that it would ask the same of every row")
+    shows = {field.value: (field,) for field in RowField if field in fields}
+    return RowPrompt(name, "".join(source), shows)
+
+
+def _meant(name_like: str) -> str:
+    """Return the placeholder that a word in braces is most like, ``""`` when it is like none."""
+    near = difflib.get_close_matches(name_like, PLACEHOLDERS, n=1, cutoff=0.75)
+    parts = [name for name in PLACEHOLDERS if name_like.lower() in name.lower().split("_")]
+    return next(iter([*near, *parts]), "")
+
+
+def _verbatim(text: str) -> str:
+    """Return a text as Jinja source that prints exactly it, whatever braces are in it."""
+    if not text:
+        return ""
+    escaped = text.encode("unicode_escape").decode("ascii").replace('"', '\\"')
+    return f'{{{{ "{escaped}" }}}}'

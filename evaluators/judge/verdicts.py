@@ -1,4 +1,7 @@
-"""Replies of a judge: one rating with its rationale, or a verdict on each of several items.
+"""Replies of a judge: one rating with its rationale, or a verdict on each of several items, and what is made of them.
+
+The items may be the statements, claims or opinions that it first lists of a text. What the RAGAS evaluators share comes
+last: the best of several expected answers, and their evidence.
 
 ``plugins/databricks/databricks_table.py`` reads what a score's evidence keeps of it: under ``assessment`` the
 ``rating`` and the ``rationale``.
@@ -7,13 +10,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from leadline.evaluators.data import ContextChunk, Evidence, Json, RowScore, Source, Span
-from leadline.evaluators.judge.judge_evaluator import Judge
+from leadline.evaluators.core.model_evaluator import SPANS, quote
+from leadline.evaluators.data import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
 AT_ONCE: Final = 20
@@ -75,23 +82,24 @@ class VerdictsOrIdk(JudgeReply):
 
 
 AnyVerdict: TypeAlias = Verdict | VerdictOrIdk
-Shape = TypeVar("Shape", Verdicts, VerdictsOrIdk)
 
 
-async def one_each(judge: Judge, name: str, shape: type[Shape], items: Sequence[str], **texts: Any) -> Shape:
+async def one_each(
+    judge: Judge, name: str, items: Sequence[str], /, *, shape: type[Verdicts | VerdictsOrIdk] = Verdicts, **texts: Any
+) -> tuple[AnyVerdict, ...]:
     """Ask for one verdict for each item; a reply with more or fewer is asked for again.
 
     More than :data:`AT_ONCE` items are judged in several calls.
 
     Args:
         name: The prompt, which numbers the items; they reach it as ``items``.
-        shape: The shape of the reply.
         items: What is to be judged; without any, nothing is asked.
+        shape: The shape of the reply.
         texts: What else the prompt shows.
     """
 
-    async def ask(part: Sequence[str]) -> Shape:
-        def check(reply: Shape) -> None:
+    async def ask(part: Sequence[str]) -> Verdicts | VerdictsOrIdk:
+        def check(reply: Verdicts | VerdictsOrIdk) -> None:
             if len(reply.verdicts) != len(part):
                 raise JudgeUnparseable(f"The reply holds {len(reply.verdicts)} verdicts for {len(part)} items.")
 
@@ -99,7 +107,7 @@ async def one_each(judge: Judge, name: str, shape: type[Shape], items: Sequence[
 
     parts = (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
     replies = await asyncio.gather(*map(ask, parts))
-    return shape.model_construct(verdicts=tuple(verdict for reply in replies for verdict in reply.verdicts))
+    return tuple(verdict for reply in replies for verdict in reply.verdicts)
 
 
 def count_of(verdicts: Iterable[AnyVerdict], word: str = "yes") -> int:
@@ -155,3 +163,142 @@ def rated(metric: str, assessment: Assessment) -> RowScore:
     """
     data: dict[str, Json] = {"assessment": {"rating": assessment.rating, "rationale": assessment.rationale}}
     return RowScore({metric: float(assessment.rating == "yes")}, Evidence(assessment.rationale, data=data))
+
+
+STATEMENTS: Final = prompt_beside(__file__, "statements.jinja")
+"""The prompt that takes a text apart; equal texts are taken apart once, whichever evaluators need them."""
+
+VALOR_SOURCE: Final = "Striveworks Valor, metrics reference, text generation metrics (LLM-guided)"
+
+
+class Statements(JudgeReply):
+    """The statements of a text."""
+
+    statements: tuple[str, ...]
+
+
+class Claims(JudgeReply):
+    """The claims of a text."""
+
+    claims: tuple[str, ...]
+
+
+class Opinions(JudgeReply):
+    """The opinions of a text's author."""
+
+    opinions: tuple[str, ...]
+
+
+PARTS: Final[Mapping[str, tuple[Path, type[JudgeReply]]]] = MappingProxyType(
+    {
+        "statements": (STATEMENTS, Statements),
+        "claims": (prompt_beside(__file__, "claims.jinja"), Claims),
+        "opinions": (prompt_beside(__file__, "opinions.jinja"), Opinions),
+    }
+)
+"""Ways to take a text apart: the prompt that lists the parts of ``text``, and the reply whose only field holds them."""
+
+
+async def parts_of(judge: Judge, name: str, text: str) -> tuple[str, ...]:
+    """Return the parts of a text that are not blank; a blank text has none, and nothing is asked.
+
+    Args:
+        judge: The judge; its evaluator has a prompt of this name.
+        name: One of :data:`PARTS`.
+        text: The text to take apart.
+    """
+    if not text.strip():
+        return ()
+    reply = await judge.ask(name, PARTS[name][1], text=text)
+    return tuple(item for item in getattr(reply, name) if item.strip())
+
+
+RAGAS_SOURCE: Final = "H2O Sonar evaluator reference; RAGAS (https://arxiv.org/abs/2309.15217)"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value and what it rests on.
+
+    Attributes:
+        message: One sentence that says how it came about.
+        data: The judge's verdicts and reasons.
+        spans: The stretches of text that were judged.
+    """
+
+    value: float
+    message: str = ""
+    data: Mapping[str, Json] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+
+    def as_score(self, metric: str) -> RowScore:
+        """Return it as the score of a row."""
+        return RowScore({metric: self.value}, Evidence(self.message, self.spans, self.data))
+
+
+def context_of(row: Row) -> str:
+    """Return the retrieved chunks joined by line feeds, as RAGAS shows them to its judge."""
+    return "\n".join(chunk.content for chunk in row.retrieved_context)
+
+
+def expected_answers(row: Row) -> dict[int, str]:
+    """Return the distinct expected answers that are not blank, by their number."""
+    first: dict[str, int] = {}
+    for number, text in enumerate(row.expected_answers):
+        if text.strip():
+            first.setdefault(text, number)
+    return {number: text for text, number in first.items()}
+
+
+async def best_of(expected: Mapping[int, str], measure: Callable[[int, str], Awaitable[Measured]]) -> Measured:
+    """Measure against one expected answer after the other, at least one, and return the best.
+
+    What is as good as can be by one of them is not compared with the others, which could change nothing.
+
+    Args:
+        expected: Expected answers by number.
+        measure: Measures against one of them, given its number and text; values are at most 1.
+    """
+    best = Measured(-1.0)
+    for number, text in expected.items():
+        measured = await measure(number, text)
+        if measured.value > best.value:
+            which: dict[str, Json] = {"expected_answer": number} if len(expected) > 1 else {}
+            best = replace(measured, data={**which, **measured.data})
+        if best.value >= 1.0:
+            break
+    return best
+
+
+def as_evidence(items: Sequence[str], verdicts: Sequence[AnyVerdict]) -> list[Json]:
+    """Return items with their verdicts and reasons; the first 200, quoted up to 500 characters.
+
+    Args:
+        items: The texts that were judged.
+        verdicts: One verdict for each.
+    """
+    return [
+        {"item": quote(item), "verdict": verdict.verdict, "reason": quote(verdict.reason)}
+        for item, verdict in list(zip(items, verdicts, strict=True))[:SPANS]
+    ]
+
+
+def verbatim_spans(
+    source: Source, text: str, items: Sequence[str], verdicts: Sequence[AnyVerdict], index: int = 0
+) -> tuple[Span, ...]:
+    """Return a span for each item that stands word by word in a text, its final full stop aside.
+
+    Args:
+        source: The field that the text belongs to.
+        text: The text to look in.
+        items: The texts that were judged; only the first 200 are looked for.
+        verdicts: One verdict for each.
+        index: Number of the chunk or expected answer, from 0.
+    """
+    out = []
+    for item, verdict in list(zip(items, verdicts, strict=True))[:SPANS]:
+        words = item.strip().rstrip(".")
+        start = text.find(words) if words else -1
+        if start >= 0:
+            out.append(Span(source, start, start + len(words), index, float(verdict.verdict == "yes")))
+    return tuple(out)

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 from leadline.evaluators.core import BUILT_IN, EvalContext, Evaluator, Metric, Spec, boolean_metrics, find, register
 from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, PassFailEvaluator, TextCheckParams
 from leadline.evaluators.judge.judge_file import (
     BuiltInFile,
     ItemVerdicts,
@@ -36,10 +36,9 @@ from leadline.evaluators.judge.judge_file import (
     built_in_file,
     user_file,
 )
-from leadline.evaluators.judge.pass_fail import PassFailEvaluator, TextCheckParams
 from leadline.evaluators.judge.prompting import Prompt, prompt
-from leadline.evaluators.judge.statements import PARTS, parts_of
 from leadline.evaluators.judge.verdicts import (
+    PARTS,
     AnyVerdict,
     Assessment,
     Verdicts,
@@ -48,6 +47,7 @@ from leadline.evaluators.judge.verdicts import (
     chunk_spans,
     count_of,
     one_each,
+    parts_of,
     rated,
 )
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
@@ -190,7 +190,7 @@ class VerdictsFromFile(_FromFile):
     def all_prompts(self) -> dict[str, Prompt]:
         """Return the prompt that lists the items, if they are not the contexts, and the file's."""
         of = self._asks.of
-        return ({of: prompt(PARTS[of].prompt)} if of in PARTS else {}) | super().all_prompts()
+        return ({of: prompt(PARTS[of][0])} if of in PARTS else {}) | super().all_prompts()
 
     def calls_per_row(self) -> float:
         """The verdicts, and the list of items if they are not the contexts."""
@@ -214,12 +214,8 @@ class VerdictsFromFile(_FromFile):
             else tuple(chunk.content for chunk in row.retrieved_context)
         )
         (texts,) = self.shown(row)
-        name = self.judge_file.prompt_name
-        verdicts: Sequence[AnyVerdict] = (
-            (await one_each(judge, name, VerdictsOrIdk, items, **texts)).verdicts
-            if asks.idk
-            else (await one_each(judge, name, Verdicts, items, **texts)).verdicts
-        )
+        shape = VerdictsOrIdk if asks.idk else Verdicts
+        verdicts = await one_each(judge, self.judge_file.prompt_name, items, shape=shape, **texts)
         yes = count_of(verdicts)
         value = yes / len(items) if items else asks.without
         return RowScore({self.metrics[0].key: value}, self._evidence(row, items, verdicts, asks.said(yes, len(items))))

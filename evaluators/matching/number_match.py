@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.quantities import Decimal, Quantity, is_denied, quantities, without_marks
 

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, NotApplicable, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, NotApplicable, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.content_words import DENIALS, EMPTY, NO, YES, Content, ContentItem, read_content
 

@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import NO_EVIDENCE, DataKind, Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import NO_EVIDENCE, Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import count, quoted
 from leadline.evaluators.text.content_words import with_iso_dates
 

@@ -10,8 +10,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Params, Spec, boolean_metrics, register, unparseable, verdict
-from leadline.evaluators.data import DataKind, Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
+from leadline.evaluators.core import (
+    DataKind,
+    EvalContext,
+    Params,
+    Spec,
+    boolean_metrics,
+    register,
+    unparseable,
+    verdict,
+)
+from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
 from leadline.evaluators.privacy._leakage import (
     LeakageEvaluator,
     LeakageParams,

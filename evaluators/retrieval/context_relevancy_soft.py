@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core import JudgeKey, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
+from leadline.evaluators.core.model_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from leadline.evaluators.core import EvalContext, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import SPANS, quote
+from leadline.evaluators.core.model_evaluator import SPANS, quote
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.ragas_base import (
-    SOURCE,
+from leadline.evaluators.judge.verdicts import (
+    RAGAS_SOURCE,
+    JudgeReply,
     Measured,
     as_evidence,
     best_of,
+    chunk_spans,
     context_of,
+    count_of,
     expected_answers,
-    is_yes,
-    verdicts_on,
+    one_each,
 )
-from leadline.evaluators.judge.verdicts import JudgeReply, chunk_spans
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
 
@@ -70,7 +71,7 @@ class ContextPrecision(JudgeEvaluator):
         judge="llm",
         llm=False,
         keywords=("judge", "retrieval", "ranking", "RAGAS"),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     prompts = {"context_precision": prompt_beside(__file__, "context_precision.jinja")}  # noqa: RUF012
 
@@ -85,11 +86,11 @@ class ContextPrecision(JudgeEvaluator):
         texts = [chunks[place].content for place in places]
 
         async def measure(number: int, answer: str) -> Measured:
-            verdicts = await verdicts_on(judge, "context_precision", texts, question=row.question, answer=answer)
+            verdicts = await one_each(judge, "context_precision", texts, question=row.question, answer=answer)
             useful = [False] * len(chunks)
             reasons = [""] * len(chunks)
             for place, verdict in zip(places, verdicts, strict=True):
-                useful[place], reasons[place] = is_yes(verdict), verdict.reason
+                useful[place], reasons[place] = verdict.verdict == "yes", verdict.reason
             return Measured(
                 average_precision(useful),
                 f"{sum(useful)} of {len(chunks)} chunks are useful for the expected answer.",
@@ -137,7 +138,7 @@ class ContextRecall(JudgeEvaluator):
         llm=False,
         sentences=True,
         keywords=("judge", "retrieval", "RAGAS"),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     prompts = {"context_recall": prompt_beside(__file__, "context_recall.jinja")}  # noqa: RUF012
 
@@ -157,14 +158,14 @@ class ContextRecall(JudgeEvaluator):
         async def measure(number: int, answer: str) -> Measured:
             sentences = ctx.sentences(answer)
             texts = [sentence.text for sentence in sentences]
-            verdicts = await verdicts_on(judge, "context_recall", texts, context=context, answer=answer)
-            attributable = sum(map(is_yes, verdicts))
+            verdicts = await one_each(judge, "context_recall", texts, context=context, answer=answer)
+            attributable = count_of(verdicts)
             return Measured(
                 attributable / len(sentences),
                 f"{attributable} of the expected answer's {len(sentences)} sentences can be attributed to the context.",
                 {"sentences": as_evidence(texts, verdicts)},
                 tuple(
-                    Span(Source.EXPECTED_ANSWER, sentence.start, sentence.end, number, float(is_yes(verdict)))
+                    Span(Source.EXPECTED_ANSWER, sentence.start, sentence.end, number, float(verdict.verdict == "yes"))
                     for sentence, verdict in list(zip(sentences, verdicts, strict=True))[:SPANS]
                 ),
             )
@@ -219,7 +220,7 @@ class ContextRelevancy(JudgeEvaluator):
         llm=False,
         sentences=True,
         keywords=("judge", "retrieval", "RAGAS"),
-        source=SOURCE,
+        source=RAGAS_SOURCE,
     )
     prompts = {"context_relevancy": prompt_beside(__file__, "context_relevancy.jinja")}  # noqa: RUF012
 

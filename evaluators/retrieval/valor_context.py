@@ -7,8 +7,15 @@ import asyncio
 from leadline.evaluators.core import EvalContext, Metric, Spec, register
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
-from leadline.evaluators.judge.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
+from leadline.evaluators.judge.verdicts import (
+    STATEMENTS,
+    VALOR_SOURCE,
+    as_json,
+    chunk_spans,
+    count_of,
+    one_each,
+    parts_of,
+)
 from leadline.evaluators.retrieval.ragas import average_precision
 
 
@@ -38,7 +45,7 @@ class ValorContextPrecision(JudgeEvaluator):
         judge="llm",
         llm=False,
         keywords=("judge", "retrieval", "rank"),
-        source=SOURCE,
+        source=VALOR_SOURCE,
     )
     prompts = {"verdicts": prompt_beside(__file__, "valor_context_precision.jinja")}  # noqa: RUF012
 
@@ -47,20 +54,17 @@ class ValorContextPrecision(JudgeEvaluator):
         contexts = [chunk.content for chunk in row.retrieved_context]
         replies = await asyncio.gather(
             *(
-                one_each(judge, "verdicts", Verdicts, contexts, question=row.question, truth=truth)
+                one_each(judge, "verdicts", contexts, question=row.question, truth=truth)
                 for truth in row.expected_answers
             )
         )
-        useful = [
-            any(verdict.verdict == "yes" for verdict in of_context)
-            for of_context in zip(*(reply.verdicts for reply in replies), strict=True)
-        ]
+        useful = [any(verdict.verdict == "yes" for verdict in of_context) for of_context in zip(*replies, strict=True)]
         return RowScore(
             {"context_precision": average_precision(useful)},
             Evidence(
                 f"{sum(useful)} of {len(contexts)} retrieved contexts are useful for the expected answer.",
                 chunk_spans(row.retrieved_context, useful, "useful", "not useful"),
-                {"by_expected_answer": [reply.model_dump()["verdicts"] for reply in replies]},
+                {"by_expected_answer": [[verdict.model_dump() for verdict in reply] for reply in replies]},
             ),
         )
 
@@ -97,7 +101,7 @@ class ValorContextRecall(JudgeEvaluator):
         judge="llm",
         llm=False,
         keywords=("judge", "retrieval", "statements"),
-        source=SOURCE,
+        source=VALOR_SOURCE,
     )
     prompts = {"statements": STATEMENTS, "verdicts": prompt_beside(__file__, "valor_context_recall.jinja")}  # noqa: RUF012
 
@@ -108,22 +112,20 @@ class ValorContextRecall(JudgeEvaluator):
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         contexts = [chunk.content for chunk in row.retrieved_context]
-        truths = await asyncio.gather(*(statements_of(judge, text) for text in row.expected_answers))
+        truths = await asyncio.gather(*(parts_of(judge, "statements", text) for text in row.expected_answers))
         stated = [truth for truth in truths if truth]
         if not stated:
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "No expected answer makes a statement.")
-        replies = await asyncio.gather(
-            *(one_each(judge, "verdicts", Verdicts, truth, contexts=contexts) for truth in stated)
-        )
-        scores = [count_of(reply.verdicts) / len(truth) for truth, reply in zip(stated, replies, strict=True)]
+        replies = await asyncio.gather(*(one_each(judge, "verdicts", truth, contexts=contexts) for truth in stated))
+        scores = [count_of(reply) / len(truth) for truth, reply in zip(stated, replies, strict=True)]
         best = max(range(len(scores)), key=scores.__getitem__)
-        attributed = count_of(replies[best].verdicts)
+        attributed = count_of(replies[best])
         return RowScore(
             {"context_recall": scores[best]},
             Evidence(
                 f"{attributed} of the expected answer's {len(stated[best])} statements can be attributed to a context.",
                 data={
-                    "statements": as_json(stated[best], replies[best].verdicts),
+                    "statements": as_json(stated[best], replies[best]),
                     "by_expected_answer": scores,
                 },
             ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from leadline.evaluators.core import Metric, RowEvaluator, Spec, register
-from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
+from leadline.evaluators.core.model_evaluator import EmbeddingParams, quote
 from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore, clip
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15

@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 
 REFUSALS: Final = (
     "i can not answer the question because of the insufficient information in documents",

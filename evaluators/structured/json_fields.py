@@ -15,8 +15,8 @@ from dateutil.parser import parse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rapidfuzz.distance import Levenshtein
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import count, listing, quoted
 from leadline.evaluators.structured.json_valid import Where, identity_of, is_deep, parse_answer
 from leadline.evaluators.text.quantities import Quantity, quantities

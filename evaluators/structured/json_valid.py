@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 import orjson
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.text.markdown import fences
 
 Where: TypeAlias = Annotated[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.core.embedding_evaluator import lowest, quote
+from leadline.evaluators.core.model_evaluator import lowest, quote
 from leadline.evaluators.data import Flag, Json, Reason, Severity, Source, Span, Unscored, clip
 from leadline.evaluators.ground import LeadlineError, ModelRef, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import nli, summac_conv

@@ -14,8 +14,8 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import DataKind, Row, RowField, RowScore, clip
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.data import Row, RowField, RowScore, clip
 from leadline.evaluators.text.tokens import nltk_words, valor_words
 
 T = TypeVar("T")

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core import Evaluator, Metric, Spec, register
-from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
-from leadline.evaluators.core.requirements import with_pull_command
-from leadline.evaluators.data import DataKind, Evidence, Json, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.core import DataKind, Evaluator, Metric, Spec, register
+from leadline.evaluators.core.model_evaluator import EmbeddingParams, quote, with_pull_command
+from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelKind, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI

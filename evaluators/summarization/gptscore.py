@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leadline.evaluators.core import Spec, register
-from leadline.evaluators.data import DataKind, Row, RowField
+from leadline.evaluators.core import DataKind, Spec, register
+from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.generation.likelihood import BothWays, GptScore, gptscore_metrics
 from leadline.evaluators.models.language_models.likelihood import Passage
 

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, Spec, register
-from leadline.evaluators.data import DataKind, Reason, RowField, RowScore, Unscored
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, Spec, register
+from leadline.evaluators.data import Reason, RowField, RowScore, Unscored
 from leadline.evaluators.summarization.bleu import VALOR_SOURCE, NGrams, OverlapEvaluator, matches
 from leadline.evaluators.text.tokens import rouge_words
 

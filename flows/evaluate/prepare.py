@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from leadline.evaluators.core import EvalContext, Evaluator
-from leadline.evaluators.core.requirements import pull_command
+from leadline.evaluators.core.model_evaluator import pull_command
 from leadline.evaluators.ground import from_home
 from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.weights import absolute

@@ -22,7 +22,7 @@ from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from leadline.evaluators.ground import masked
-from leadline.evaluators.ground.log_masking import without_secrets_in_errors
+from leadline.evaluators.ground.errors import without_secrets_in_errors
 from leadline.flows.prefect.outside_requests import check_request, is_from_outside
 from leadline.flows.prefect.server_outage import interruption, outlast_outages
 from leadline.flows.shared.job import C, Job, JobSteps, K, R, S

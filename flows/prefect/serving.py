@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from leadline.evaluators.ground.log_masking import mask_logs
+from leadline.evaluators.ground.secret_values import mask_logs
 from leadline.tasks.ground.processes import process_record
 
 if TYPE_CHECKING:

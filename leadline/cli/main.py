@@ -20,7 +20,7 @@ import click
 
 from leadline.cli.command_tree import CommandTree
 from leadline.evaluators.ground import ErrorCode, LeadlineError
-from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
+from leadline.evaluators.ground.secret_values import mask_logs, masked_traceback
 from leadline.flows.command.running import store_of
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.ground.files import keep_private

@@ -134,10 +134,8 @@ def with_canaries(
     return out
 
 
-def _judge(evaluator: object, settings: Settings) -> JudgeConfig | None:
-    if isinstance(evaluator, JudgeEvaluator):
-        return EvalContext(settings).judge_config(evaluator.judge_key())
-    return settings.judges[0] if settings.judges else None
+def _judge(evaluator: Evaluator, settings: Settings) -> JudgeConfig | None:
+    return evaluator.judge_config(EvalContext(settings)) or (settings.judges[0] if settings.judges else None)
 
 
 def _install() -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.core import Evaluator
-from leadline.evaluators.data import DataKind, RowField
+from leadline.evaluators.core import DataKind, Evaluator
+from leadline.evaluators.data import RowField
 from leadline.evaluators.privacy.rules.encodings import perturbation
 from leadline.tasks.db import attach_dataset, connect, sql
 

@@ -155,7 +155,7 @@ def failed_by(canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: 
 
 def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return the key of the judge that an evaluator asks, ``""`` where there is none."""
-    config = ctx.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
+    config = evaluator.judge_config(ctx)
     return config.key if config else ""
 
 

@@ -20,7 +20,7 @@ from cachetools import LRUCache, cached
 from leadline.evaluators.core import EvalContext, Evaluator, Lane
 from leadline.evaluators.data import Reason, Row, RowField
 from leadline.evaluators.ground import ErrorCode, LeadlineError
-from leadline.evaluators.ground.log_masking import mask_logs
+from leadline.evaluators.ground.secret_values import mask_logs
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models.runtime import device_in_use, require_device
 from leadline.evaluators.settings import Settings

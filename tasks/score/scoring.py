@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leadline.evaluators.core import EvalContext, Evaluator
-from leadline.evaluators.core.requirements import with_pull_command
+from leadline.evaluators.core.model_evaluator import with_pull_command
 from leadline.evaluators.data import Reason, Row, RowScore, is_number
 from leadline.evaluators.ground import ModelUnavailable
 from leadline.tasks.ground import log_context

@@ -147,7 +147,7 @@ def _fits(package: str, specifier: str) -> bool:
 def examine_weights() -> Iterator[Diagnosis]:
     """Yield which weights evaluators need by default and lack."""
     from leadline.evaluators.core import EvalContext, all_evaluators
-    from leadline.evaluators.core.requirements import required_weights
+    from leadline.evaluators.core.model_evaluator import required_weights
     from leadline.evaluators.models.weights import status
 
     needed = required_weights([kind() for kind in all_evaluators().values()], EvalContext())

@@ -125,7 +125,7 @@ def _known() -> dict[ModelRef, tuple[str, ...]]:
 
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
     from leadline.evaluators.core import EvalContext, all_evaluators
-    from leadline.evaluators.core.requirements import required_weights
+    from leadline.evaluators.core.model_evaluator import required_weights
 
     return required_weights([kind() for kind in all_evaluators().values()], EvalContext())
 
@@ -137,7 +137,7 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
         UsageError: It names nothing that can be fetched.
     """
     from leadline.evaluators.core import EvalContext, all_evaluators
-    from leadline.evaluators.core.requirements import required_weights
+    from leadline.evaluators.core.model_evaluator import required_weights
 
     kind = all_evaluators().get(name)
     if kind is None:

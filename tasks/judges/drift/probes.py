@@ -10,7 +10,6 @@ import numpy as np
 
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of
@@ -133,10 +132,8 @@ def canary_probes(store: Store, file: str, metrics: Sequence[ProbedMetric]) -> l
 
 def _asks(evaluator: Evaluator, ctx: EvalContext, judge: JudgeConfig) -> bool:
     """Return whether an evaluator asks a judge and depends on no other model."""
-    if not isinstance(evaluator, JudgeEvaluator) or evaluator.models(ctx):
-        return False
-    config = ctx.judge_config(evaluator.judge_key())
-    return config is not None and judge_key(config) == judge_key(judge)
+    config = evaluator.judge_config(ctx)
+    return config is not None and judge_key(config) == judge_key(judge) and not evaluator.models(ctx)
 
 
 def _share(number: int, place: int, parts: int) -> int:

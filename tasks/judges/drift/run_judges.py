@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.ground import LeadlineError
-from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, Settings, members_of
 from leadline.tasks.db import literal, sql
@@ -185,7 +184,7 @@ def _changed(store: Store, needs: Sequence[Need], settings: Settings) -> Iterato
     ctx = EvalContext(settings)
     for need in needs if known else ():
         evaluator = need.job.build() if need.reused and need.job.lane == "judge" else None
-        asked = ctx.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
+        asked = evaluator.judge_config(ctx)
         for judge in members_of(asked) if asked is not None else ():
             standing = standing_of(store, judge_key(judge)) if judge_key(judge) in known else None
             if standing is not None and standing.state == "changed":

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count
-from leadline.evaluators.judge.dawid_skene import fit
-from leadline.evaluators.judge.jury import choose_side
+from leadline.evaluators.judge.jury import choose_side, fit
 from leadline.evaluators.settings import JuryConfig, MemberWeight, MetricWeights
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.judges.labels.judging import JudgedLabels

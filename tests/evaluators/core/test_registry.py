@@ -12,8 +12,9 @@ from leadline.evaluators.ground import UsageError
 from leadline.evaluators.summarization.bleu import Bleu
 
 MODULE = """
-from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.base import RowEvaluator
+from leadline.evaluators.core.spec import Spec
+from leadline.evaluators.core.spec import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.data.row import Row, RowField, RowScore
 
@@ -84,7 +85,7 @@ def test_another_package_brings_evaluators_by_an_entry_point(tmp_path):
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
         from leadline.evaluators.core.registry import get
-        from leadline.evaluators.core.context import EvalContext
+        from leadline.evaluators.core.base import EvalContext
         from leadline.evaluators.data.row import Row
         print(get("acme.shouting")().score([Row("c", "m", actual_answer="HO")], EvalContext())[0].values)
     """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from leadline.evaluators.core import all_evaluators, get
 from leadline.evaluators.core.suites import DEFAULT, LOOK_ALIKES, PURPOSES, folded, look_alikes, suite, suites
 
@@ -42,3 +44,16 @@ def test_the_preferred_look_alike_is_the_one_of_its_purpose() -> None:
             assert not served or served[0] == group.ids[0], group.question
     assert look_alikes("groundedness")[0] == "faithfulness"
     assert look_alikes("pii_leakage") == ()
+
+
+TOPICS = {"summarization", "fairness", "privacy", "robustness", "classification"}
+GENERAL = {"gptscore_summarization_with_reference", "gptscore_summarization_without_reference"}
+"""The reference tells what it finds by any GPTScore under accuracy."""
+
+
+@pytest.mark.parametrize(
+    "spec", [pytest.param(kind.spec, id=id_) for id_, kind in all_evaluators().items() if kind.spec.family in TOPICS]
+)
+def test_problems_and_insights_have_the_familys_topic(spec):
+    topic = "accuracy" if spec.id in GENERAL else spec.family
+    assert (spec.problem_type, spec.insight_type) == (topic, topic)

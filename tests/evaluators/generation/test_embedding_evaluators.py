@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core import EvalContext
-from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
-from leadline.evaluators.core.requirements import required_weights
+from leadline.evaluators.core.model_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest, required_weights
 from leadline.evaluators.data import ContextChunk, NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.generation.answer_similarity import (
     AnswerRelevancySentenceSimilarity,
@@ -118,7 +117,7 @@ class TestFormulas:
         whole = evaluator().score(ROWS, ctx)
         for block in (1, 30):
             embedders.forget()
-            monkeypatch.setattr("leadline.evaluators.core.embedding_evaluator.BLOCK_TEXTS", block)
+            monkeypatch.setattr("leadline.evaluators.core.model_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(ROWS)), len(ROWS))
             for place, score in zip(order, evaluator().score([ROWS[at] for at in order], ctx), strict=True):
                 for metric, value in score.values.items():

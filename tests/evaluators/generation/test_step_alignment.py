@@ -170,7 +170,7 @@ class TestAgainstTheDefinition:
         assert len(set(expected)) > 3
         for block in (1, 1000):
             embedders.forget()
-            monkeypatch.setattr("leadline.evaluators.core.embedding_evaluator.BLOCK_TEXTS", block)
+            monkeypatch.setattr("leadline.evaluators.core.model_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(rows)), len(rows))
             scores = StepAlignment().score([rows[at] for at in order], ctx)
             assert [values(score) for score in scores] == [expected[at] for at in order]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators, describe
+from leadline.evaluators.core import DataKind, EvalContext, Evaluator, all_evaluators, describe
 from leadline.evaluators.core.suites import suite
-from leadline.evaluators.data import ContextChunk, DataKind, NotApplicable, Row, RowField, Severity, Unscored
+from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowField, Severity, Unscored
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge.yaml_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.core import EvalContext, Evaluator, all_evaluators
 from leadline.evaluators.data import ContextChunk, RivalAnswer, Row, RowScore, Unscored
-from leadline.evaluators.judge.pass_fail import PassFailEvaluator
+from leadline.evaluators.judge.judge_evaluator import PassFailEvaluator
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.transport import Refused
 from leadline.evaluators.settings import JudgeConfig, Settings

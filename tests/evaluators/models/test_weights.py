@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext, get
-from leadline.evaluators.core.requirements import pull_command, with_pull_command
+from leadline.evaluators.core.model_evaluator import pull_command, with_pull_command
 from leadline.evaluators.ground import OFFLINE, LeadlineError, ModelRef, ModelUnavailable, UsageError
 from leadline.evaluators.models import weight_files, weights
 from leadline.evaluators.settings import Settings
