@@ -20,7 +20,7 @@ import numpy.typing as npt
 from benchmarks.machine import describe, timed, verdict
 from leadline.evaluators.classification._items import payload_of
 from leadline.evaluators.classification.valor_classification import ValorClassification
-from leadline.tasks.analyse.dataset_metrics import resample
+from leadline.tasks.analyse.aggregate import resample
 
 ROUNDS: Final = 3
 LIMIT: Final = 3.0

@@ -133,7 +133,7 @@ def measure_shares(connection: DuckDBPyConnection, policy: Policy) -> int:
         (line["question"], line["row_id"]): line["good"]
         for line in records(connection, "SELECT * FROM question_labels")
     }
-    stopped = _stopped(connection)
+    stopped = records(connection, sql("verdict/stopped"), {"always_valid": ALWAYS_VALID})
     lines = []
     for question in DECIDED_BY_ROWS:
         named = any(rule["named"] and rule["question"] == question for rule in rules.values())
@@ -152,11 +152,6 @@ def measure_shares(connection: DuckDBPyConnection, policy: Policy) -> int:
             share |= {} if said else next((_stopped_share(line, policy) for line in early), {})
             lines.append({"question": question, "model_id": model, **share})
     return replace_lines(connection, "answer_shares", lines)
-
-
-def _stopped(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return what was decided of metrics whose rows decide before all were judged, with always-valid intervals."""
-    return records(connection, sql("verdict/stopped"), {"always_valid": ALWAYS_VALID})
 
 
 def _stopped_share(line: Mapping[str, Any], policy: Policy) -> dict[str, Any]:

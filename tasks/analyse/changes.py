@@ -24,17 +24,7 @@ MOST_ROWS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The run that another was compared with.
-
-    Attributes:
-        run: Its id; ``None`` where none was found or could be read, for the reason in ``note``.
-        tag: The tag by which it was found, or ``""``.
-        started: When it began, as an ISO time.
-        new_cases: Cases that only the new run's dataset has.
-        removed_cases: Cases that only the baseline's dataset has.
-        note: Why nothing was compared, or ``""``.
-        notes: Sentences for the reader.
-    """
+    """The run that another was compared with: the columns of the table ``baseline``."""
 
     run: str | None
     name: str
@@ -70,26 +60,14 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
-    """One metric of one model in both runs, over the cases that both scored. Positive effects are better.
+    """One metric of one model in both runs, over the cases that both scored: the table ``metric_changes``, and more.
 
     Attributes:
-        metric_id: The metric in this run.
-        model_id: The model in this run.
         key: ``evaluator.metric``.
         name: Its name for people.
         role: ``must`` or ``should``; what is information by the policy is not compared.
         weight: How harmful the policy holds a failing answer.
         share: Whether a row's value is 0 or 1, so that values read as percentages.
-        verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable``, ``one_sided`` or ``not_applicable``.
-        change: ``better``, ``worse`` or ``none shown``.
-        reason: Why, in one sentence.
-        baseline: The baseline's value.
-        candidate: This run's value.
-        effect: By how much this run is better.
-        ci_low: Lower end of the effect's 95 % interval.
-        ci_high: Upper end.
-        n_pairs: Cases compared.
-        n_unscored: Cases that could not be scored on both sides.
         n_broken: Rows that passed and now fail, with another answer.
         n_fixed: Rows that failed and now pass, with another answer.
     """
@@ -117,17 +95,10 @@ class MetricChange:
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """The changes of one model.
+    """The changes of one model: the columns of the table ``model_changes``, and more.
 
     Attributes:
-        model_id: The model in this run.
         model: Its key.
-        baseline_model: Key of the model that it was compared with.
-        verdict: ``pass``, ``fail`` or ``inconclusive``: whether it is worse by more than the margins.
-        reason: Why, in one sentence.
-        n_rows: Cases that both runs have an answer to.
-        n_same_answers: Of those, with the same answer and context.
-        n_changed: Cases that were left out, since their question or expectation differs.
         n_broken: Rows with another answer that passed some metric and now fail it.
         n_fixed: Rows with another answer that failed some metric and now pass it.
         n_rejudged: Rows with the same answer that changed sides: the instrument changed its mind, not the model.
@@ -241,7 +212,8 @@ def read_changes(connection: DuckDBPyConnection) -> Changes | None:
     line = found[0]
     baseline = Baseline(**line | {"notes": tuple(line["notes"])})
     counts = {line.pop("model_id"): line for line in records(connection, sql("changes/counts"))}
-    metrics, rows = _metrics(connection), _rows(connection)
+    metrics = [MetricChange(**line) for line in records(connection, sql("changes/metrics"))]
+    rows = _rows(connection)
     models = tuple(
         ModelChange(
             **line,
@@ -253,10 +225,6 @@ def read_changes(connection: DuckDBPyConnection) -> Changes | None:
         for line in records(connection, sql("changes/models"))
     )
     return Changes(baseline, models)
-
-
-def _metrics(connection: DuckDBPyConnection) -> list[MetricChange]:
-    return [MetricChange(**line) for line in records(connection, sql("changes/metrics"))]
 
 
 def _rows(connection: DuckDBPyConnection) -> dict[tuple[int, bool], list[RowChange]]:

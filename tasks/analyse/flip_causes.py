@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -27,12 +27,9 @@ from leadline.tasks.store.segments import METRIC_PREFIX
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Booleans: TypeAlias = npt.NDArray[np.bool_]
+    from leadline.tasks.statistics.bounded_mean import Booleans, Floats, Ints
 
 METHOD: Final = "two-phase"
 """How the causes are estimated: pairs that turned, and a part of the others."""

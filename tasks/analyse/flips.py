@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Booleans: TypeAlias = npt.NDArray[np.bool_]
+    from leadline.tasks.statistics.bounded_mean import Booleans, Floats
 
 
 _MOST_CELLS: Final = 8_000_000  # values in memory at a time: 64 MB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core import Evaluator, Lane, Metric
@@ -72,27 +73,14 @@ def register_jobs(
                     "pooled": metric.pooled,
                 }
             )
-            rules.append(
-                {
-                    "metric_id": len(rules),
-                    "role": rule.role,
-                    "question": rule.question,
-                    "proof": rule.proof,
-                    "right_that_pass": list(rule.right_that_pass),
-                    "wrong_that_fail": list(rule.wrong_that_fail),
-                    "surely": rule.surely,
-                    "tolerance_rows": rule.tolerance_rows,
-                    "tolerance_share": rule.tolerance_share,
-                    "min_pass_share": rule.min_pass_share,
-                    "min_coverage": rule.min_coverage,
-                    "min_rows": rule.min_rows,
-                    "weight": rule.weight,
-                    "slices": list(rule.slices),
-                    "use": rule.use if spec.judge else "judge",
-                    "judged": spec.judge is not None,
-                    "named": job.evaluator in named,
-                }
-            )
+            limits = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(rule).items()}
+            del limits["threshold"]
+            decides = {
+                "use": rule.use if spec.judge else "judge",
+                "judged": spec.judge is not None,
+                "named": job.evaluator in named,
+            }
+            rules.append({"metric_id": len(rules)} | limits | decides)
     for table, lines in (("evaluators", evaluators), ("metrics", metrics), ("rules", rules)):
         replace_lines(connection, table, lines)
 

@@ -1,4 +1,4 @@
-"""Comparisons of two models' answers to a case, and how much the judge's verdicts depend on the order they stand in."""
+"""Comparisons of two models' answers to a case: who won, how strong models are, and how much the order decides."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import orjson
 
-from leadline.evaluators.data import LOSS, WIN, Order, PairOutcome, from_payload
+from leadline.evaluators.data import LOSS, MOST_LABELS, WIN, Details, LabelValues, Order, PairOutcome, from_payload
+from leadline.evaluators.ground import count
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import sql
 from leadline.tasks.statistics.bounded_mean import mean_of_clusters
+from leadline.tasks.statistics.bradley_terry import PairComparison, Strength, strengths
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -172,14 +174,89 @@ def position_bias(pairs: Sequence[JudgedPair]) -> PositionBias | None:
     )
 
 
-def _share(pairs: Sequence[JudgedPair], count: Callable[[JudgedPair], float], low: float) -> ShareOfPairs | None:
+def _share(pairs: Sequence[JudgedPair], counted: Callable[[JudgedPair], float], low: float) -> ShareOfPairs | None:
     """Return a mean over pairs with its interval over cases, ``None`` where there are fewer than two of these."""
     sums: defaultdict[int, float] = defaultdict(float)
     sizes: defaultdict[int, float] = defaultdict(float)
     for pair in pairs:
-        sums[pair.cluster] += count(pair)
+        sums[pair.cluster] += counted(pair)
         sizes[pair.cluster] += pair.asked
     if len(sizes) < 2:
         return None
     mean = mean_of_clusters(np.array([sums[case] for case in sizes]), np.array(list(sizes.values())), low=low, high=1.0)
     return None if mean is None else ShareOfPairs(mean.value, *mean.interval())
+
+
+def model_strengths(pairs: Sequence[JudgedPair]) -> dict[str, Strength]:
+    """Return each model's strength by its key; none where comparisons do not connect all models."""
+    models = sorted({model for pair in pairs for model in (pair.one, pair.other)})
+    place = {model: at for at, model in enumerate(models)}
+    games = [PairComparison(place[pair.one], place[pair.other], pair.score, pair.cluster) for pair in pairs]
+    found = strengths(games, len(models)) if games else None
+    return dict(zip(models, found, strict=True)) if found else {}
+
+
+@dataclass
+class _Record:
+    """Comparisons of a model and how they ended; trials count in shares."""
+
+    compared: int = 0
+    won: float = 0.0
+    lost: float = 0.0
+    inconsistent: float = 0.0
+    asked: float = 0.0
+
+    def add(self, pair: JudgedPair, *, turned: bool) -> None:
+        self.compared += 1
+        self.won += pair.lost if turned else pair.won
+        self.lost += pair.won if turned else pair.lost
+        self.inconsistent += pair.inconsistent
+        self.asked += pair.asked
+
+    def values(self) -> dict[str, float | int | None]:
+        halves = self.compared - self.won - self.lost
+        return {
+            "compared": self.compared,
+            "won": _plain(self.won),
+            "lost": _plain(self.lost),
+            "tied": _plain(halves - self.inconsistent),
+            "inconsistent": _plain(self.inconsistent),
+            "win rate": (self.won + halves / 2) / self.compared if self.compared else None,
+        }
+
+
+def _plain(number: float) -> float | int:
+    """Return a whole number as such: without trials all are."""
+    return round(number) if abs(number - round(number)) < 1e-9 else round(number, 3)
+
+
+def pair_tables(pairs: Sequence[JudgedPair]) -> dict[str, Details]:
+    """Return for each model, by its key, a table of how it fared against each other one, and against all."""
+    records: defaultdict[str, defaultdict[str, _Record]] = defaultdict(lambda: defaultdict(_Record))
+    for pair in pairs:
+        for model, rival, turned in ((pair.one, pair.other, False), (pair.other, pair.one, True)):
+            records[model][rival].add(pair, turned=turned)
+            records[model][""].add(pair, turned=turned)
+    note = order_note(pairs)
+    return {
+        model: Details(
+            labels=[
+                LabelValues(key="rival", value=rival, values=record.values())
+                for rival, record in sorted(mine.items())[: MOST_LABELS + 1]
+            ],
+            notes=[note, "Ties and inconsistent pairs count half in the win rate."],
+        )
+        for model, mine in sorted(records.items())
+    }
+
+
+def order_note(pairs: Sequence[JudgedPair]) -> str:
+    """Return in a sentence how often the order of the answers decided, in the comparisons of all models."""
+    asked = sum(pair.asked for pair in pairs)
+    shares = {order: sum(pair.orders.get(order, 0.0) for pair in pairs) for order in Order}
+    first, second = shares[Order.FIRST], shares[Order.SECOND]
+    return (
+        f"The judge compared {count(round(asked), 'pair')} of answers in both orders, those of all models together: in "
+        f"{first:.4g} it preferred whichever came first, in {second:.4g} whichever came second, and in "
+        f"{shares[Order.MIXED]:.4g} one order was a tie."
+    )

@@ -93,12 +93,10 @@ class ChosenColumn:
     Attributes:
         columns: Names of the columns that have slices.
         left_out: Why others have none, by name.
-        asked: Whether they were named; else they were found.
     """
 
     columns: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
-    asked: bool = False
 
 
 def find_columns(connection: DuckDBPyConnection) -> dict[str, Column]:
@@ -151,7 +149,7 @@ def fill_slice_rows(
     """
     connection.execute("DELETE FROM slice_rows")
     if list(names) == [NONE] and not demanded:
-        return ChosenColumn(asked=True)
+        return ChosenColumn()
     known = find_columns(connection)
     asked = dict.fromkeys((*(name for name in names if name != NONE), *demanded))
     left_out = {name: column.left_out for name, column in known.items() if column.left_out and name not in asked}
@@ -163,7 +161,7 @@ def fill_slice_rows(
     _candidates(connection, wanted)
     values = _values(connection, asked, left_out)
     _choose(connection, values)
-    return ChosenColumn(tuple(values), left_out, asked=bool(names))
+    return ChosenColumn(tuple(values), left_out)
 
 
 def _candidates(connection: DuckDBPyConnection, columns: Sequence[Column]) -> None:

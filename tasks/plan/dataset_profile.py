@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -199,14 +200,6 @@ def _not_questions(facts: DatasetProfile) -> str:
     return "" if _not_labels(facts) else "the questions are items to label"
 
 
-def _not_encoded(facts: DatasetProfile) -> str:
-    return "" if facts.encoded else "no category of a case names an encoding, such as base64"
-
-
-def _not_rgb(facts: DatasetProfile) -> str:
-    return "" if facts.rgb else "the cases are not those of the benchmark RGB (leadline data rgb build makes them)"
-
-
 def _not_short(facts: DatasetProfile) -> str:
     if not _not_labels(facts):
         return "the expected answers are labels, which classification compares"
@@ -230,20 +223,9 @@ def _not_json(facts: DatasetProfile) -> str:
     return "neither the answers nor the expected answers are JSON objects or arrays"
 
 
-def _no_json_references(facts: DatasetProfile) -> str:
-    return "" if facts.json_references >= MOSTLY else "the expected answers are no JSON objects or arrays"
-
-
-def _no_sql_references(facts: DatasetProfile) -> str:
-    return "" if facts.sql_references >= MOSTLY else "the expected answers are no queries in SQL"
-
-
-def _not_cited(facts: DatasetProfile) -> str:
-    return "" if facts.cited_answers >= MOSTLY else "most answers cite nothing by markers such as [1]"
-
-
-def _not_quoting(facts: DatasetProfile) -> str:
-    return "" if facts.quoting_answers >= SOME else "the answers quote nothing"
+def _needs(fact: Callable[[DatasetProfile], float], least: float, reason: str) -> Callable[[DatasetProfile], str]:
+    """Return what gives a reason for datasets of which a fact is less than it should be."""
+    return lambda facts: "" if fact(facts) >= least else reason
 
 
 _KINDS: Final[Mapping[DataKind, Callable[[DatasetProfile], str]]] = {
@@ -252,15 +234,19 @@ _KINDS: Final[Mapping[DataKind, Callable[[DatasetProfile], str]]] = {
     DataKind.LIKE_LENGTHS: _unlike_lengths,
     DataKind.DOCUMENTS: _not_documents,
     DataKind.QUESTIONS: _not_questions,
-    DataKind.ENCODED: _not_encoded,
-    DataKind.RGB: _not_rgb,
+    DataKind.ENCODED: _needs(attrgetter("encoded"), True, "no category of a case names an encoding, such as base64"),
+    DataKind.RGB: _needs(
+        attrgetter("rgb"), True, "the cases are not those of the benchmark RGB (leadline data rgb build makes them)"
+    ),
     DataKind.SHORT_ANSWERS: _not_short,
     DataKind.NUMBERS: _no_numbers,
     DataKind.JSON: _not_json,
-    DataKind.JSON_REFERENCES: _no_json_references,
-    DataKind.SQL_REFERENCES: _no_sql_references,
-    DataKind.CITED: _not_cited,
-    DataKind.QUOTING: _not_quoting,
+    DataKind.JSON_REFERENCES: _needs(
+        attrgetter("json_references"), MOSTLY, "the expected answers are no JSON objects or arrays"
+    ),
+    DataKind.SQL_REFERENCES: _needs(attrgetter("sql_references"), MOSTLY, "the expected answers are no queries in SQL"),
+    DataKind.CITED: _needs(attrgetter("cited_answers"), MOSTLY, "most answers cite nothing by markers such as [1]"),
+    DataKind.QUOTING: _needs(attrgetter("quoting_answers"), SOME, "the answers quote nothing"),
 }
 """For each kind of dataset a function that says why a dataset is none of it, ``""`` if it is."""
 

@@ -146,6 +146,11 @@ def plan_pairs(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, 
     connection.execute(sql("plan/none_wanted"))
     names = {"evaluator": job.evaluator_id, "trials": job.trials, "reads": reads_id}
     connection.execute(sql("plan/wanted_again"), names)
+    return compute_more(connection, store, job)
+
+
+def compute_more(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob) -> tuple[int, int]:
+    """Do as :func:`compute_missing` for a later part of a plan, whose scores join those that the job counts."""
     wanted, missing = compute_missing(connection, store, job)
     connection.execute(
         "UPDATE evaluators SET reused = reused + ?, computed = computed + ? WHERE evaluator_id = ?",

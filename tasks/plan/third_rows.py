@@ -21,7 +21,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.db import DATASET_TABLES, STORED, literal, sql
 from leadline.tasks.ground.files import digest, publish_folder, write_json
 from leadline.tasks.plan.jobs import Chunk, EvaluatorJob, cut
-from leadline.tasks.plan.planner import compute_missing, segments, two_phase_jobs
+from leadline.tasks.plan.planner import compute_more, segments, two_phase_jobs
 from leadline.tasks.store.parquet_files import file_digest
 from leadline.tasks.store.store import MANIFEST, Run, Store
 
@@ -89,12 +89,7 @@ def plan_third_rows(connection: DuckDBPyConnection, store: Store, job: Evaluator
     connection.execute("DELETE FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id])
     connection.execute(sql("plan/none_wanted"))
     connection.execute(sql("plan/wanted_third"), {"evaluator": job.evaluator_id, "trials": job.trials})
-    wanted, missing = compute_missing(connection, store, job)
-    connection.execute(
-        "UPDATE evaluators SET reused = reused + ?, computed = computed + ? WHERE evaluator_id = ?",
-        [wanted - missing, missing, job.evaluator_id],
-    )
-    return wanted, missing
+    return compute_more(connection, store, job)
 
 
 def cut_third_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from leadline.tasks.statistics.statistics import Z, effective_number, wilson
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 
 SAMPLES: Final = 1_000

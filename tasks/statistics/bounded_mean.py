@@ -36,13 +36,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from scipy.special import stdtrit
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Booleans: TypeAlias = npt.NDArray[np.bool_]
 
 CONFIDENCE: Final = 0.95
 TAIL: Final = (1 - CONFIDENCE) / 2
@@ -116,7 +120,7 @@ class Mean:
 
 
 @lru_cache(maxsize=4096)
-def _levels(tail: float, df: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _levels(tail: float, df: float) -> tuple[Floats, Floats]:
     """Return chances that a share stays unseen, 1 first, and Student's quantile that goes with each."""
     worst = UNSEEN * tail / TAIL
     chances = np.concatenate([[1.0], np.geomspace(1.0, worst, _LEVELS)])
@@ -155,9 +159,7 @@ def mean_of_influences(
     return Mean(value, error, skew, max(1.0, even - 1), max(1.0, math.sqrt(clusters * even)), low, high)
 
 
-def mean_of_clusters(
-    sums: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64], *, low: float = -math.inf, high: float = math.inf
-) -> Mean | None:
+def mean_of_clusters(sums: Floats, sizes: Floats, *, low: float = -math.inf, high: float = math.inf) -> Mean | None:
     """Return the mean over the rows of clusters; ``None`` where they are too few to tell its spread.
 
     Args:

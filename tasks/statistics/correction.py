@@ -31,10 +31,7 @@ from scipy.special import stdtrit
 from leadline.tasks.statistics.statistics import Z, wilson
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 
 Correction: TypeAlias = Literal["post-stratified", "ppi++", "stratified ppi++", "active", "rogan-gladen"]

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats: TypeAlias = npt.NDArray[np.float64]
+    from leadline.tasks.statistics.bounded_mean import Floats
 
 MOST_OF_WEALTH: Final = 0.5
 """Share of the wealth that a single value may lose."""
@@ -109,7 +107,9 @@ def always_valid_interval(
 
     if not counts.sum():
         return 0.0, 1.0
-    return _edge(lambda limit: refuted(limit, sums)), 1 - _edge(lambda limit: refuted(limit, counts - sums))
+    low = greatest(lambda limit: refuted(limit, sums), _BISECTIONS) or 0.0
+    high = 1 - (greatest(lambda limit: refuted(limit, counts - sums), _BISECTIONS) or 0.0)
+    return low, high
 
 
 def cluster_units(sums: Floats, counts: Floats, limit: float, largest: float) -> Floats:
@@ -138,12 +138,12 @@ def log_e_value(values: Floats, limit: float, population: int | None = None) -> 
     return float(log_wealth(values, limit, population)[-1])
 
 
-def _edge(refuted: Callable[[float], bool]) -> float:
-    """Return by bisection up to where limits are refuted; 0 where none is."""
+def greatest(holds: Callable[[float], bool], bisections: int = 40) -> float | None:
+    """Return the greatest number in [0, 1] for which something holds that holds for lesser ones, ``None`` for none."""
+    if not holds(0.0):
+        return None
     low, high = 0.0, 1.0
-    if not refuted(low):
-        return 0.0
-    for _ in range(_BISECTIONS):
+    for _ in range(bisections):
         middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low

@@ -22,10 +22,7 @@ from scipy.special import stdtrit
 from leadline.tasks.statistics.statistics import difference, wilson
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 
 NetMethod: TypeAlias = Literal["trials", "two-phase", "sub-sample"]

@@ -28,6 +28,8 @@ from leadline.tasks.statistics.statistics import Interval
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
+
 
 EXACT: Final = 16
 """Up to so many clusters that differ, all 2^n sign flips are counted."""
@@ -43,8 +45,6 @@ _DRAWS: Final = 500
 _DOUBT: Final = 0.5
 """By how many standard errors the effect seen is taken to be off."""
 
-_SEED: Final = 20240601
-
 
 @dataclass(frozen=True, slots=True)
 class PairedSeries:
@@ -57,8 +57,8 @@ class PairedSeries:
         binary: Whether both values of every pair are 0 or 1.
     """
 
-    differences: npt.NDArray[np.float64]
-    clusters: npt.NDArray[np.int64] | None = None
+    differences: Floats
+    clusters: Ints | None = None
     width: float = math.inf
     binary: bool = False
 
@@ -178,7 +178,7 @@ def _compare_means(series: PairedSeries, wins: int, losses: int, flips: int, con
     )
 
 
-def _count(clusters: npt.NDArray[np.int64] | None) -> int:
+def _count(clusters: Ints | None) -> int:
     return 0 if clusters is None or not len(clusters) else int(clusters.max()) + 1
 
 
@@ -188,7 +188,7 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * float(bdtr(min(wins, losses), total, 0.5))) if total else 1.0
 
 
-def sign_flip_test(sums: npt.NDArray[np.float64], *, flips: int = FLIPS) -> tuple[float, str]:
+def sign_flip_test(sums: Floats, *, flips: int = FLIPS) -> tuple[float, str]:
     """Test that differences are as likely to have the one sign as the other (Fisher 1935).
 
     If both models are equally good, which of a pair's values is whose is a matter of chance: every flip of signs is as
@@ -230,7 +230,7 @@ def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int
     return count
 
 
-def _student(sums: npt.NDArray[np.float64]) -> float:
+def _student(sums: Floats) -> float:
     """Return the two-sided p-value of Student's test of "no difference"."""
     n, error = len(sums), float(sums.std(ddof=1)) / math.sqrt(len(sums))
     return 2 * float(stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
@@ -333,12 +333,12 @@ def _chance_of_means(n: int, mean: Mean, margin: float, level: float) -> Callabl
 def _chance_of_shares(measured: PairedResult, margin: float, level: float) -> Callable[[int], float]:
     n, wins, losses = measured.n, measured.wins, measured.losses
     changed = (wins + losses + 1) / (n + 1)  # half a case on either side, since what was not seen can still happen
-    doubt = np.random.default_rng(_SEED).normal(0, _DOUBT * math.sqrt(changed / n), _DRAWS)
+    doubt = np.random.default_rng(SEED).normal(0, _DOUBT * math.sqrt(changed / n), _DRAWS)
     effect = np.clip((wins - losses) / n + doubt, -changed, changed)
     shares = np.stack([(changed + effect) / 2, (changed - effect) / 2, np.full(_DRAWS, 1 - changed)], axis=1)
 
     def chance(cases: int) -> float:
-        drawn = np.random.default_rng(_SEED).multinomial(cases - n, shares)
+        drawn = np.random.default_rng(SEED).multinomial(cases - n, shares)
         won, lost = wins + drawn[:, 0], losses + drawn[:, 1]
         distance = score_statistic(won, lost, cases, -margin)
         p = 2 * bdtr(np.minimum(won, lost).astype(np.float64), won + lost, 0.5)
@@ -361,9 +361,7 @@ def score_interval(wins: int, losses: int, n: int, *, confidence: float = CONFID
     return low, high
 
 
-def score_statistic(
-    wins: npt.ArrayLike, losses: npt.ArrayLike, n: int, difference: float | npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def score_statistic(wins: npt.ArrayLike, losses: npt.ArrayLike, n: int, difference: float | Floats) -> Floats:
     """Return the distance of the observed difference from a true one, in standard errors.
 
     Args:

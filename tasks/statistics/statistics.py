@@ -22,10 +22,7 @@ from scipy.special import bdtrc, betaincinv
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, Mean, mean_of_influences
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 
 ENOUGH_COVERAGE: Final = 0.95

@@ -13,9 +13,9 @@ whenever one stops.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from leadline.tasks.statistics.early_stopping import (
     adjusted,
     always_valid_interval,
     cluster_units,
+    greatest,
     log_e_value,
     log_wealth_at_once,
 )
@@ -43,13 +44,9 @@ from leadline.tasks.statistics.statistics import Interval, Judged, clopper_pears
 from leadline.tasks.stopping.waves import LEVEL, Outcome
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-
-
-_BISECTIONS: Final = 40
+    from leadline.tasks.statistics.bounded_mean import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +152,9 @@ def _share_limits(metric: Mapping[str, Any], policy: Policy, n: int) -> dict[str
     def ends(passed: float) -> tuple[float, float]:
         return good_share(passed, n, rates)[1:]
 
-    fails = _greatest(lambda passed: ends(passed)[1] < wanted)
-    passes = _greatest(lambda passed: ends(1 - passed)[0] >= wanted)
+    fails = greatest(lambda passed: ends(passed)[1] < wanted)
+    passes = greatest(lambda passed: ends(1 - passed)[0] >= wanted)
     return {"pass_at": 1.0 if passes is None else 1 - passes, "fail_below": fails}
-
-
-def _greatest(holds: Callable[[float], bool]) -> float | None:
-    """Return the greatest number in [0, 1] for which something holds that holds for lesser ones, ``None`` for none."""
-    if not holds(0.0):
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
 
 
 def _good(metric: Mapping[str, Any], value: float) -> float:
@@ -182,7 +168,7 @@ def _surely_below(limit: float, n: int) -> float | None:
 
     Values in [0, 1] vary most where all are 0 or 1, so that the exact interval of a share is wide enough.
     """
-    return _greatest(lambda mean: clopper_pearson(mean, n)[1] < limit) if n >= 1 else None
+    return greatest(lambda mean: clopper_pearson(mean, n)[1] < limit) if n >= 1 else None
 
 
 def _surely_above(limit: float, n: int) -> float:
@@ -464,12 +450,11 @@ def give_valid_intervals(connection: DuckDBPyConnection, wave: int, policy: Poli
             "pass_low": None if line["n_pass"] is None else pass_low,
             "pass_high": None if line["n_pass"] is None else pass_high,
             "verdict": _verdict(metric, line, Interval(low, high, ALWAYS_VALID), found),
+            "method": ALWAYS_VALID,
+            "metric_id": line["metric_id"],
+            "model_id": line["model_id"],
         }
-        connection.execute(sql("stopping/give_interval"), {**new, "method": ALWAYS_VALID, **_key(line)})
-
-
-def _key(line: dict[str, Any]) -> dict[str, int]:
-    return {"metric_id": line["metric_id"], "model_id": line["model_id"]}
+        connection.execute(sql("stopping/give_interval"), new)
 
 
 def _interval(seen: Seen) -> tuple[float, float]:

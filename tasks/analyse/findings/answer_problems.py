@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, nouns, percent, quoted
 from leadline.tasks.analyse.answer_shares import policy_rates
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, read_changes
 from leadline.tasks.analyse.findings.failure_clusters import explained
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, RunView, rows_in_words
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, RunView, graded, rows_in_words
 from leadline.tasks.analyse.findings.metric_problems import of_metric
 from leadline.tasks.db import records, sql
 from leadline.tasks.ground.numbers import movement
@@ -72,13 +71,12 @@ def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Fi
     ]
     if n_bad > NAMED_ROWS:
         parts.append(f"{count(n_bad - NAMED_ROWS, 'further row')}: see the list.")
-    doubtful = Severity.MEDIUM if share["value"] < share["wanted"] else Severity.LOW
     return of_metric(
         view,
         metric,
         view.aggregates[metric_id, share["model_id"]],
         kind="bad_answers",
-        severity=Severity.HIGH if failing else doubtful,
+        severity=graded(failing, share["value"] < share["wanted"]),
         harm=rule["weight"] * n_bad / max(1, share["n_asked"]),
         description=" ".join(parts),
         n_failed=n_bad,
@@ -92,7 +90,7 @@ def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Fi
 
 def _labelled_bad(view: RunView, share: Mapping[str, Any], rows: Sequence[int]) -> Finding:
     _, _, good = _BAD[share["question"]]
-    failing, model = share["outcome"] == "fail", share["model_id"]
+    model = share["model_id"]
     parts = [
         f"{view.model_name(model)}: people do not call {len(rows):,} of {count(share['n_labels'], 'answer')} {good}.",
         *share_in_words(share, good),
@@ -101,7 +99,7 @@ def _labelled_bad(view: RunView, share: Mapping[str, Any], rows: Sequence[int]) 
         type="accuracy",
         kind="bad_answers",
         question=share["question"],
-        severity=Severity.HIGH if failing else Severity.MEDIUM if share["value"] < share["wanted"] else Severity.LOW,
+        severity=graded(share["outcome"] == "fail", share["value"] < share["wanted"]),
         harm=len(rows) / share["n_labels"],
         description=" ".join(parts),
         actions="Look at the rows named: they say what this model gets wrong.",
@@ -129,7 +127,7 @@ def empty_answer_problems(view: RunView) -> Iterator[Finding]:
             type="accuracy",
             kind="empty_answers",
             question=Question.RIGHT,
-            severity=Severity.HIGH if low > TOLERATED_EMPTY else Severity.MEDIUM,
+            severity=graded(low > TOLERATED_EMPTY),
             harm=n_empty / n_rows,
             description=f"{view.model_name(model)}: {n_empty:,} of {count(n_rows, 'answer')} "
             f"{nouns(n_empty, 'is', 'are')} empty.",
@@ -167,7 +165,9 @@ def _regression(view: RunView, changes: Changes, model: ModelChange) -> Finding:
     return Finding(
         type="regression",
         kind="regression",
-        severity=_severity(model),
+        severity=graded(  # high only where the comparison fails the model, beyond chance
+            model.verdict == "fail", model.verdict == "inconclusive" and model.n_broken > model.n_fixed
+        ),
         harm=model.n_broken / max(1, model.n_rows),
         evaluator_id=view.metrics[leading.metric_id]["evaluator_id"],
         metric_id=leading.metric_id,
@@ -187,13 +187,6 @@ def _regression(view: RunView, changes: Changes, model: ModelChange) -> Finding:
         ),
         row_ids=[row.row_id for row in model.broken],
     )
-
-
-def _severity(model: ModelChange) -> Severity:
-    """Return how bad a regression is: ``high`` only where the comparison fails the model, beyond chance."""
-    if model.verdict == "fail":
-        return Severity.HIGH
-    return Severity.MEDIUM if model.verdict == "inconclusive" and model.n_broken > model.n_fixed else Severity.LOW
 
 
 def _moved(metric: MetricChange) -> str:

@@ -11,9 +11,8 @@ import numpy as np
 
 from leadline.evaluators.ground import count, listing, number, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.analyse.dataset_metrics import model_strengths
 from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding, RunView
-from leadline.tasks.analyse.pair_records import JudgedPair, read_pairs
+from leadline.tasks.analyse.pair_records import JudgedPair, model_strengths, read_pairs
 from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
 from leadline.tasks.statistics.bradley_terry import Strength
@@ -109,9 +108,8 @@ def _paired(view: RunView, leads: Sequence[Lead]) -> dict[tuple[int, int, int], 
 
 
 def _comparison(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int], Differences]) -> Finding:
-    metric, evaluator_id = lead.metric, lead.metric["evaluator_id"]
-    spec = view.spec(evaluator_id)
-    board = view.evaluators[evaluator_id]["leaderboard"] == "bool"
+    spec = view.spec(lead.metric["evaluator_id"])
+    board = view.evaluators[lead.metric["evaluator_id"]]["leaderboard"] == "bool"
     word = {
         (True, True): "most accurate",
         (True, False): "least accurate",
@@ -119,30 +117,62 @@ def _comparison(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int],
         (False, False): "worst",
     }[board, lead.best]
     who = listing(view.model_name(model) for model in lead.models)
+    return _of_lead(
+        view,
+        lead,
+        paired,
+        type=spec.insight_type if spec else "accuracy",
+        claim=f"{'is the' if len(lead.models) == 1 else 'are equally'} {word}",
+        advice=f"Prefer {who} where this metric matters." if lead.best else f"Look at the rows that {who} failed.",
+        metric_ids=[lead.metric["metric"], *(other["metric"] for other in lead.others)],
+    )
+
+
+def _of_lead(
+    view: RunView,
+    lead: Lead,
+    paired: Mapping[tuple[int, int, int], Differences],
+    *,
+    type: str,  # noqa: A002 - as a finding's column is called
+    claim: str,
+    advice: str,
+    **more: Any,
+) -> Finding:
+    """Return the finding that some models stand at one end of a metric.
+
+    Args:
+        claim: What is said of them.
+        advice: What to do where that is more than chance.
+    """
+    metric, evaluator_id = lead.metric, lead.metric["evaluator_id"]
+    who = listing(view.model_name(model) for model in lead.models)
     aggregate = view.aggregates[metric["metric_id"], lead.models[0]]
-    place = "is the" if len(lead.models) == 1 else "are equally"
-    parts = [
-        f"{who} {place} {word} by {view.evaluator_name(evaluator_id)}: "
-        f"{metric['name']} {number(aggregate['value'])}{_interval(aggregate)}."
-    ]
     alike = [model for model in lead.rest if not _distinct(view, lead, model, paired)]
-    parts += _certainty(view, lead, alike)
+    parts = [
+        f"{who} {claim} by {view.evaluator_name(evaluator_id)}: "
+        f"{metric['name']} {number(aggregate['value'])}{_interval(aggregate)}.",
+        *_certainty(view, lead, alike),
+    ]
     if lead.others:
         parts.append(f"Likewise by {listing(other['name'] for other in lead.others)}.")
     return Finding(
-        type=spec.insight_type if spec else "accuracy",
+        type=type,
         evaluator_id=evaluator_id,
         metric_id=metric["metric_id"],
         model_id=lead.models[0] if len(lead.models) == 1 else None,
         description=" ".join(parts),
-        actions=_advice(lead, who, sure=not alike),
+        actions=_UNSURE if alike else advice,
         attrs=view.attrs(
             evaluator_id=evaluator_id,
             metric=metric,
             model_id=lead.models[0],
             kind="best" if lead.best else "worst",
-            metric_ids=[metric["metric"], *(other["metric"] for other in lead.others)],
-            **_compared(view, lead, alike),
+            **more,
+            not_distinguishable_from=[view.model_name(model) for model in alike],
+            scores={
+                view.model_name(model): view.aggregates[metric["metric_id"], model]["value"]
+                for model in (*lead.models, *lead.rest)
+            },
         ),
     )
 
@@ -154,16 +184,6 @@ def _certainty(view: RunView, lead: Lead, alike: Sequence[int]) -> list[str]:
     if alike:
         return [f"Not distinguishable from {listing(view.model_name(model) for model in alike)} at 95 %."]
     return ["The difference to every other model is more than chance at 95 %."] if lead.rest else []
-
-
-def _compared(view: RunView, lead: Lead, alike: Sequence[int]) -> dict[str, Any]:
-    """Return the same as attributes for programs, with the values of all models, from this end."""
-    metric_id = lead.metric["metric_id"]
-    ranked = (*lead.models, *lead.rest)
-    return {
-        "not_distinguishable_from": [view.model_name(model) for model in alike],
-        "scores": {view.model_name(model): view.aggregates[metric_id, model]["value"] for model in ranked},
-    }
 
 
 def _interval(aggregate: Mapping[str, Any]) -> str:
@@ -185,18 +205,19 @@ def _distinct(view: RunView, lead: Lead, model: int, paired: Mapping[tuple[int, 
     return bool(ours["ci_low"] > theirs["ci_high"] or ours["ci_high"] < theirs["ci_low"])
 
 
-def _advice(lead: Lead, who: str, *, sure: bool) -> str:
-    if not sure:
-        return _UNSURE
-    return f"Prefer {who} where this metric matters." if lead.best else f"Look at the rows that {who} failed."
-
-
 def retrieval_comparisons(view: RunView) -> Iterator[Finding]:
     """Yield the RAG models with the best and the worst contexts, where a pass/fail evaluator checks contexts."""
     leads = [lead for evaluator_id in view.evaluators for lead in _retrieval_leads(view, evaluator_id)]
     paired = _paired(view, leads)
     for lead in leads:
-        yield _of_contexts(view, lead, paired)
+        yield _of_lead(
+            view,
+            lead,
+            paired,
+            type=RETRIEVAL,
+            claim=f"retrieved the {'best' if lead.best else 'worst'} contexts",
+            advice="Use its retrieval settings for the others." if lead.best else "Improve its retrieval first.",
+        )
 
 
 def _retrieval_leads(view: RunView, evaluator_id: int) -> Iterator[Lead]:
@@ -208,31 +229,6 @@ def _retrieval_leads(view: RunView, evaluator_id: int) -> Iterator[Lead]:
         ranked = _ranked(view, metric, rag, first_is_highest=metric["higher_is_better"] is best)
         if ranked:
             yield Lead(metric, (), *ranked, best)
-
-
-def _of_contexts(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int], Differences]) -> Finding:
-    metric, evaluator_id = lead.metric, lead.metric["evaluator_id"]
-    who = listing(view.model_name(model) for model in lead.models)
-    aggregate = view.aggregates[metric["metric_id"], lead.models[0]]
-    head = f"{who} retrieved the {'best' if lead.best else 'worst'} contexts by {view.evaluator_name(evaluator_id)}"
-    alike = [model for model in lead.rest if not _distinct(view, lead, model, paired)]
-    parts = [f"{head}: {metric['name']} {number(aggregate['value'])}{_interval(aggregate)}."]
-    sure = "Use its retrieval settings for the others." if lead.best else "Improve its retrieval first."
-    return Finding(
-        type=RETRIEVAL,
-        evaluator_id=evaluator_id,
-        metric_id=metric["metric_id"],
-        model_id=lead.models[0] if len(lead.models) == 1 else None,
-        description=" ".join([*parts, *_certainty(view, lead, alike)]),
-        actions=_UNSURE if alike else sure,
-        attrs=view.attrs(
-            evaluator_id=evaluator_id,
-            metric=metric,
-            model_id=lead.models[0],
-            kind="best" if lead.best else "worst",
-            **_compared(view, lead, alike),
-        ),
-    )
 
 
 def usage_comparisons(view: RunView) -> Iterator[Finding]:

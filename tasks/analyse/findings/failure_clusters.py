@@ -18,7 +18,7 @@ from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, percent, quoted
 from leadline.evaluators.models.vectors import text_digest
 from leadline.evaluators.models.weights import identity_digest
-from leadline.tasks.analyse.findings.finding import Finding, misses
+from leadline.tasks.analyse.findings.finding import Finding, case_keys, misses
 from leadline.tasks.analyse.findings.root_causes import (
     WORDS,
     Cause,
@@ -139,7 +139,7 @@ def _groups(view: RunView, model_id: int, row_ids: Sequence[int]) -> list[dict[s
         (cluster, [row for row in cluster.row_ids if row in rows]) for cluster in failures(view, model_id).clusters
     ]
     parts = [(cluster, inside) for cluster, inside in found if LEAST <= len(inside) < len(rows)]
-    keys = _case_keys(view, [row for _, inside in parts for row in inside[:CENTRAL]])
+    keys = case_keys(view.connection, [row for _, inside in parts for row in inside[:CENTRAL]])
     return [
         {
             "size": len(inside),
@@ -206,7 +206,7 @@ def _problem(view: RunView, model_id: int, cluster: Cluster) -> Finding:
     found = failures(view, model_id)
     size = len(cluster.row_ids)
     causes, evidence = root_causes(view, cluster.row_ids)
-    keys = _case_keys(view, cluster.row_ids[:CENTRAL])
+    keys = case_keys(view.connection, cluster.row_ids[:CENTRAL])
     named = listing(quoted(keys[row], most=60)[1:-1] for row in cluster.row_ids[:CENTRAL])
     about = "questions like that of " + quoted(keys[cluster.row_ids[0]], most=60)[1:-1]
     if cluster.words:
@@ -259,11 +259,6 @@ def _problem(view: RunView, model_id: int, cluster: Cluster) -> Finding:
     )
 
 
-def _case_keys(view: RunView, row_ids: Sequence[int]) -> dict[int, str]:
-    lines = records(view.connection, sql("problems/row_keys"), [list(row_ids)])
-    return {line["row_id"]: line["case_key"] for line in lines}
-
-
 def failures(view: RunView, model_id: int) -> Failures:
     """Return the failing rows of a model and their clusters; computed for all models when first asked for."""
     if "failures" not in view.computed:
@@ -277,15 +272,11 @@ def _failures(view: RunView) -> dict[int, Failures]:
     drawn = records(
         view.connection,
         sql("problems/drawn_rows").format(quality=_QUALITY),
-        [[row for line in lines for row in _drawn(line)]],
+        [[row for line in lines for row in (*line["failing"], *line["passing"])]],
     )
     by_row = {line["row_id"]: line for line in drawn}
     embedded = _embedded(view, [row["question"] or "" for row in drawn])
     return {line["model_id"]: _of_model(line, by_row, embedded) for line in lines if line["n_failing"]}
-
-
-def _drawn(line: Mapping[str, Any]) -> list[int]:
-    return [*line["failing"], *line["passing"]]
 
 
 def _of_model(

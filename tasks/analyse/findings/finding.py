@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -103,7 +103,7 @@ def _merged(group: Sequence[Finding]) -> Finding:
 
 def lines(connection: DuckDBPyConnection, findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return the columns that problems and insights share; the keys of the rows' cases join the attributes."""
-    keys = _case_keys(connection, {row for found in findings for row in found.row_ids[:MOST_ROWS]})
+    keys = case_keys(connection, {row for found in findings for row in found.row_ids[:MOST_ROWS]})
     out = []
     for found in findings:
         rows = [int(row) for row in found.row_ids[:MOST_ROWS]]
@@ -124,13 +124,21 @@ def lines(connection: DuckDBPyConnection, findings: Sequence[Finding]) -> list[d
     return out
 
 
-def _case_keys(connection: DuckDBPyConnection, rows: Set[int]) -> dict[int, str]:
+def case_keys(connection: DuckDBPyConnection, rows: Collection[int]) -> dict[int, str]:
+    """Return the keys of the cases of rows, by row."""
     if not rows:
         return {}
     statement = """
         SELECT row_id, case_key FROM rows JOIN cases USING (case_id) WHERE row_id IN (SELECT unnest(?::UINTEGER[]))
     """
     return dict(connection.execute(statement, [sorted(rows)]).fetchall())
+
+
+def graded(surely: bool, seemingly: bool = True) -> Severity:
+    """Return how bad a problem is: high where it surely fails what is asked, medium where it seems to, else low."""
+    if surely:
+        return Severity.HIGH
+    return Severity.MEDIUM if seemingly else Severity.LOW
 
 
 def passes(metric: Mapping[str, Any], value: float) -> bool:

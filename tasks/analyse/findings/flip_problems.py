@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted, signed_percent
-from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
+from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding, graded
 from leadline.tasks.db import records, sql
 from leadline.tasks.perturb.perturbations import described
 from leadline.tasks.policy.policy import Role
@@ -204,7 +204,7 @@ def _problem(
     return Finding(
         type="robustness",
         kind="flips",
-        severity=_severity(turned, lines) if sure else Severity.LOW,
+        severity=graded(sure and _severe(turned, lines), sure),
         harm=weight * max(0, turned.n_worse - turned.n_better) / max(1, turned.n_pairs) if sure else 0.0,
         evaluator_id=view.metrics[single]["evaluator_id"] if single is not None else None,
         metric_id=single,
@@ -230,8 +230,8 @@ def _problem(
     )
 
 
-def _severity(turned: Turned, judged: Sequence[Mapping[str, Any]]) -> Severity:
-    """Return how severe a weakness is that is more than chance, without what noise of judges may have added to it.
+def _severe(turned: Turned, judged: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a weakness is severe even without what the noise of judges may have added to it.
 
     Args:
         judged: Flip rates of the metrics that ask a judge.
@@ -240,7 +240,7 @@ def _severity(turned: Turned, judged: Sequence[Mapping[str, Any]]) -> Severity:
     steady = max((n for metric_id, n in turned.metrics.items() if metric_id not in asking), default=0)
     sure_of, _ = clopper_pearson(steady / max(1, turned.n_pairs), max(1.0, turned.n_cases))
     noise = chance_to_worsen(judged, turned.n_better / max(1, turned.n_pairs))
-    return Severity.HIGH if max(sure_of, turned.interval[0] - noise) >= SEVERE else Severity.MEDIUM
+    return max(sure_of, turned.interval[0] - noise) >= SEVERE
 
 
 def _kinds(kinds: Sequence[str], *, others: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from leadline.evaluators.data import Reason, Severity
 from leadline.evaluators.ground import count, listing, number, percent, quoted
 from leadline.evaluators.judge_client.replies import NOT_ASKED
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, graded
 from leadline.tasks.analyse.pair_records import PositionBias, ShareOfPairs, position_bias, read_pairs
 from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role
@@ -144,9 +144,7 @@ def _coverage(view: RunView, evaluator_id: int, model_id: int) -> float:
 
 def by_coverage(coverage: float) -> Severity:
     """Return how bad it is that only a share of the rows could be scored."""
-    if coverage < POOR_COVERAGE:
-        return Severity.HIGH
-    return Severity.MEDIUM if coverage < GOOD_COVERAGE else Severity.LOW
+    return graded(coverage < POOR_COVERAGE, coverage < GOOD_COVERAGE)
 
 
 def crash_problems(view: RunView) -> Iterator[Finding]:

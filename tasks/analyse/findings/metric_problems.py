@@ -16,7 +16,15 @@ from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import rows_decide
 from leadline.tasks.analyse.findings.failure_clusters import explained
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, misses, rows_in_words
+from leadline.tasks.analyse.findings.finding import (
+    MOST_ROWS,
+    RETRIEVAL,
+    Finding,
+    RunView,
+    graded,
+    misses,
+    rows_in_words,
+)
 from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.policy.policy import Question, Role
 from leadline.tasks.statistics.correction import in_words, more_for_value
@@ -88,7 +96,7 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
     allowed = abs(threshold) if abs(worst) == float("inf") else abs(worst - threshold) / 2
     distance = abs(value - threshold)
     far = distance >= allowed or math.isclose(distance, allowed, rel_tol=1e-9)
-    return Severity.HIGH if far and allowed < float("inf") else Severity.MEDIUM
+    return graded(far and allowed < float("inf"))
 
 
 def failing_rows(
@@ -266,6 +274,7 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
     may = f"at most {allowed:,} may" if allowed else "none may"
     sure = not rule["surely"] or 1 - aggregate["pass_high"] > rule["tolerance_share"]
     beyond = n_failed > allowed and (sure or rule["proof"] != "likeness")
+    counts = beyond and not _known_good(view, rule, model_id)
     parts = [
         f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
         f"{_failing_in_words(view, metric, n_failed)} ({may})."
@@ -282,7 +291,7 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
         metric,
         aggregate,
         kind="failing_rows",
-        severity=_severity(beyond and not _known_good(view, rule, model_id), sure and scored >= rule["min_rows"]),
+        severity=graded(counts and sure and scored >= rule["min_rows"], counts),
         harm=rule["weight"] * n_failed / aggregate["n_rows"],
         description=" ".join(parts),
         n_failed=n_failed,
@@ -308,12 +317,6 @@ def _known_good(view: RunView, rule: Line, model_id: int) -> bool:
         [rule["question"], model_id],
     )
     return found.fetchone() is not None
-
-
-def _severity(beyond: bool, enough: bool) -> Severity:
-    if not beyond:
-        return Severity.LOW
-    return Severity.HIGH if enough else Severity.MEDIUM
 
 
 def missed_threshold_problems(view: RunView) -> Iterator[Finding]:
@@ -385,7 +388,7 @@ def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: S
         metric,
         aggregate,
         kind="missed_threshold",
-        severity=(Severity.HIGH if sure else Severity.MEDIUM) if missed else Severity.LOW,
+        severity=graded(missed and sure, missed),
         harm=rule["weight"] * (n_failed or scored) / aggregate["n_rows"],
         description=" ".join(parts),
         n_failed=n_failed,
@@ -433,7 +436,7 @@ def corrected_value_problems(view: RunView) -> Iterator[Finding]:
             view.metrics[metric],
             view.aggregates[metric, model],
             kind="missed_threshold",
-            severity=Severity.HIGH if surely else Severity.MEDIUM,
+            severity=graded(surely),
             harm=line["weight"] * (1 - line["value"]),
             description=_words(view, line, surely=surely),
             n_failed=n_failed,

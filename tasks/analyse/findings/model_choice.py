@@ -16,7 +16,7 @@ from leadline.evaluators.ground import count, listing, nouns, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.db import records, sql
-from leadline.tasks.statistics.statistics import Differences, Interval, Sample, differ, mean_interval
+from leadline.tasks.statistics.statistics import Differences, Interval, Sample, clopper_pearson, differ, mean_interval
 
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.finding import RunView
@@ -45,7 +45,7 @@ class Standing:
     model_id: int
     n: int
     n_sound: int
-    interval: Interval | None
+    interval: Interval
     blocking: int
 
     @property
@@ -68,7 +68,13 @@ class Contest:
         connection.execute(sql("insights/sound_rows"))
         connection.unregister("families")
         found = [
-            Standing(line["model_id"], line["n"], line["n_sound"], _interval(line), line["blocking"])
+            Standing(
+                line["model_id"],
+                line["n"],
+                line["n_sound"],
+                Interval(*clopper_pearson(line["n_sound"] / line["n"], line["n_cases"]), "exact"),
+                line["blocking"],
+            )
             for line in records(connection, sql("insights/standings"))
         ]
         return tuple(sorted(found, key=lambda one: (one.blocking > 0, -one.share, one.model_id)))
@@ -85,8 +91,6 @@ class Contest:
         pairs = self.pairs.get((one.model_id, other.model_id)) or self.pairs.get((other.model_id, one.model_id))
         if pairs is not None and pairs.n >= min(one.n, other.n) / 2:
             return differ(pairs, comparisons=max(1, len(self.standings) - 1))
-        if one.interval is None or other.interval is None:
-            return False
         return one.interval.low > other.interval.high or other.interval.low > one.interval.high
 
     def name(self, one: Standing) -> str:
@@ -96,22 +100,6 @@ class Contest:
     def named(self, several: Sequence[Standing]) -> str:
         """Return the names of models with their shares."""
         return listing((f"{self.name(one)} ({percent(one.share)})" for one in several), most=4)
-
-
-def _interval(line: Mapping[str, Any]) -> Interval | None:
-    share = line["n_sound"] / line["n"]
-    return mean_interval(
-        Sample(
-            n=line["n_cases"],
-            mean=share,
-            squares=share * (1 - share) * line["n_cases"],
-            cubes=share * (1 - share) * (1 - 2 * share) * line["n_cases"],
-            constant=share in (0, 1),
-            low=0.0,
-            high=1.0,
-            share=True,
-        )
-    )
 
 
 def recommendation(view: RunView) -> Iterator[Finding]:
@@ -147,9 +135,10 @@ def _sentence(
     if alike:
         sentence = f"{_candidates(contest, [best, *alike], bool(ready))}{behind}{_cheapest(contest, [best, *alike])}"
     else:
-        interval = best.interval
-        sure = f", 95 % interval {percent(interval.low)} to {percent(interval.high)}" if interval else ""
-        share = f"{percent(best.share)} of its answers pass every check of the policy ({count(best.n, 'answer')}{sure})"
+        share = (
+            f"{percent(best.share)} of its answers pass every check of the policy ({count(best.n, 'answer')}"
+            f"{_range(best.interval)})"
+        )
         head = f"Ship {contest.name(best)}" if ready else f"None is ready to ship; {contest.name(best)} comes nearest"
         sentence = f"{head}: {share}{behind}"
     if ready and blocked:
@@ -279,8 +268,8 @@ def _trade_off(
     )
 
 
-def _range(interval: Interval | None) -> str:
-    return f", 95 % interval {percent(interval.low)} to {percent(interval.high)}" if interval else ""
+def _range(interval: Interval) -> str:
+    return f", 95 % interval {percent(interval.low)} to {percent(interval.high)}"
 
 
 def _steps(contest: Contest, front: Sequence[Standing], spent: Mapping[int, float]) -> str:

@@ -362,9 +362,6 @@ JOIN rows ON rows.row_id = contexts.row_id
 GROUP BY ALL
 ORDER BY evaluator_id, model_id
 
--- statement: row_keys
-SELECT row_id, case_key FROM rows JOIN cases USING (case_id) WHERE row_id IN (SELECT unnest($1::UINTEGER[]))
-
 -- statement: row_texts
 -- What the root cause of rows of RAG models is found by.
 SELECT

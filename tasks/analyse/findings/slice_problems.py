@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, number, one_line, percent
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, passes
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, graded, passes
 from leadline.tasks.analyse.findings.metric_problems import avid_code
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, PERTURBATION, RETRIEVAL, slice_in_words
 from leadline.tasks.db import lines_shown, records, sql
@@ -125,7 +125,7 @@ def _problem(view: RunView, group: Group, *, more: int) -> Finding:
     return view.finding(
         type=view.problem_type(metric["evaluator_id"]),
         kind="slice",
-        severity=Severity.LOW if passes(metric, line["value"]) else Severity.MEDIUM,
+        severity=graded(False, not passes(metric, line["value"])),
         harm=_harm(view, line),
         description=" ".join(parts),
         actions="Read these answers together: the same cause may be behind all. Look for documents, instructions or "
@@ -264,7 +264,7 @@ def _severity(view: RunView, line: Line) -> Severity | None:
         near, end = ("ci_high", "high") if metric["higher_is_better"] else ("ci_low", "low")
         told = math.isfinite(metric[end]) or line["n_cases"] * scored >= ENOUGH_SEEN * line["n_rows"]
         sure = told and line[near] is not None and not passes(metric, line[near])
-    return Severity.HIGH if sure and scored >= rule["min_rows"] else Severity.MEDIUM
+    return graded(sure and scored >= rule["min_rows"])
 
 
 def _demanded(view: RunView, lines: Sequence[Line]) -> Finding:

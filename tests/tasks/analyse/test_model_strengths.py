@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.evaluators.data import Order, PairOutcome, outcome
-from leadline.tasks.analyse.dataset_metrics import model_strengths, order_note, pair_tables
-from leadline.tasks.analyse.pair_records import merged
+from leadline.tasks.analyse.pair_records import merged, model_strengths, order_note, pair_tables
 
 UNASKED = PairOutcome("b", 0.5, Order.UNASKED)
 WON = outcome("b", "first", "second")

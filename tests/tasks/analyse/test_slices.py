@@ -251,7 +251,6 @@ def test_the_interval_of_a_skewed_slice_is_that_of_its_rows(tmp_path: Path) -> N
         low=0.0, high=1.0, share=False,
     )  # fmt: skip
     interval = mean_interval(sample)
-    assert interval is not None
     assert (line["ci_low"], line["ci_high"]) == pytest.approx((interval.low, interval.high))
 
 

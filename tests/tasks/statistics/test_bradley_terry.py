@@ -49,11 +49,8 @@ def test_the_fit_has_the_published_strengths_of_a_season_of_baseball() -> None:
 
 def test_the_made_up_case_moves_strengths_by_less_than_a_tenth_of_their_error() -> None:
     found = strengths(games_of(WON), len(TEAMS))
-    assert found is not None
     plain = np.array(PUBLISHED) - np.mean(PUBLISHED)
     for strength, value in zip(found, expit(plain), strict=True):
-        assert strength.low is not None
-        assert strength.high is not None
         assert abs(strength.value - value) < 0.025 * (strength.high - strength.low)
 
 
@@ -61,7 +58,6 @@ def test_two_models_have_the_odds_of_the_share_won_with_half_a_case_each_added()
     found = strengths(
         [PairComparison(0, 1, score, case) for case, score in enumerate([1.0] * 6 + [0.5] * 2 + [0.0] * 2)], 2
     )
-    assert found is not None
     assert found[0].value == pytest.approx(expit(math.log(7.5 / 3.5) / 2))
     assert found[1].value == pytest.approx(1 - found[0].value)
 
@@ -70,8 +66,6 @@ def test_the_interval_of_two_models_is_that_of_the_mean_preference() -> None:
     scores = np.array([1.0] * 30 + [0.5] * 8 + [0.0] * 12)
     found = strengths([PairComparison(0, 1, float(score), case) for case, score in enumerate(scores)], 2)
     mean = mean_of_clusters(scores, np.ones(50), low=0.0, high=1.0)
-    assert found is not None
-    assert mean is not None
     low, high = (expit(math.log(end / (1 - end)) / 2) for end in mean.interval())
     assert found[0].low == pytest.approx(low, abs=0.002)
     assert found[0].high == pytest.approx(high, abs=0.002)
@@ -80,10 +74,8 @@ def test_the_interval_of_two_models_is_that_of_the_mean_preference() -> None:
 def test_a_model_that_won_everything_has_a_finite_strength_and_an_open_interval() -> None:
     games = [PairComparison(0, other, 1.0, case) for case in range(20) for other in (1, 2)]
     found = strengths(games + [PairComparison(1, 2, 0.5, case) for case in range(20)], 3)
-    assert found is not None
     assert 0.9 < found[0].value < 1.0
     assert found[0].high == 1.0
-    assert found[0].low is not None
     assert found[0].low < 0.9
     assert found[1].value == pytest.approx(found[2].value)
 
@@ -94,7 +86,6 @@ def test_models_that_nothing_connects_have_no_strengths() -> None:
 
 def test_one_case_gives_strengths_without_intervals() -> None:
     found = strengths([PairComparison(0, 1, 1.0, 7)], 2)
-    assert found is not None
     assert found[0].value > 0.5
     assert found[0].low is found[0].high is None
 
@@ -102,8 +93,6 @@ def test_one_case_gives_strengths_without_intervals() -> None:
 def test_copies_of_cases_make_no_interval_narrower() -> None:
     alone = [PairComparison(0, 1, float(case % 3 > 0), case) for case in range(30)]
     once, thrice = strengths(alone, 2), strengths(alone * 3, 2)
-    assert once is not None
-    assert thrice is not None
     assert thrice[0].low == pytest.approx(once[0].low, abs=1e-3)
     assert thrice[0].high == pytest.approx(once[0].high, abs=1e-3)
 
@@ -161,10 +150,7 @@ def test_intervals_cover(gaps: tuple[float, ...], cases: int, copies: int, tie: 
     runs, covered = 200, np.zeros(len(gaps))
     for _ in range(runs):
         found = strengths(drawn(random, gaps, cases, copies, tie), len(gaps))
-        assert found is not None
         for model, (strength, value) in enumerate(zip(found, true, strict=True)):
-            assert strength.low is not None
-            assert strength.high is not None
             covered[model] += strength.low <= value <= strength.high
     assert 0.93 <= covered.mean() / runs <= 0.985
 
@@ -175,8 +161,5 @@ def test_intervals_of_a_model_that_nearly_always_wins_cover(chance: float) -> No
     for _ in range(200):
         won = random.random(50) < chance
         found = strengths([PairComparison(0, 1, float(score), case) for case, score in enumerate(won)], 2)
-        assert found is not None
-        assert found[0].low is not None
-        assert found[0].high is not None
         covered += found[0].low <= true <= found[0].high
     assert covered >= 0.95 * 200

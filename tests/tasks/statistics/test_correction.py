@@ -59,7 +59,6 @@ def test_the_corrected_share_lies_in_its_interval_and_the_interval_in_its_range(
 def test_prediction_powered_inference_equals_its_reference():
     # ppi-python 0.2.3 gives 0.66403 (0.55089 to 0.77717) with the normal distribution for Student's
     corrected = prediction_powered(LABELS, JUDGE_ON_LABELS, JUDGE_ON_REST)
-    assert corrected is not None
     assert corrected.weight == pytest.approx(0.5257936507936509)
     assert (corrected.value, corrected.low, corrected.high) == pytest.approx(
         (0.6638516865079365, 0.5457583155365194, 0.7819450574793535), abs=1e-8
@@ -71,8 +70,6 @@ def test_copies_of_a_case_count_as_one_label():
     doubled = prediction_powered(
         np.repeat(LABELS, 2), np.repeat(JUDGE_ON_LABELS, 2), JUDGE_ON_REST, np.repeat(np.arange(len(LABELS)), 2)
     )
-    assert every is not None
-    assert doubled is not None
     assert doubled.high - doubled.low == pytest.approx(every.high - every.low, rel=0.05)
     assert prediction_powered(LABELS, JUDGE_ON_LABELS, JUDGE_ON_REST, np.zeros(len(LABELS))) is None
 
@@ -80,7 +77,6 @@ def test_copies_of_a_case_count_as_one_label():
 def test_a_judge_that_says_nothing_is_left_out():
     labels = np.array([0.0, 1.0] * 20)
     corrected = prediction_powered(labels, np.tile([0.3, 0.3, 0.9, 0.9], 10), np.linspace(0, 1, 100))
-    assert corrected is not None
     assert corrected.weight == pytest.approx(0, abs=1e-12)
     assert corrected.value == pytest.approx(labels.mean())
 
@@ -109,7 +105,6 @@ def test_stratified_labels_cover_although_strata_are_labelled_unevenly():
             drawn = draw.choice(rows, size, replace=False)
             strata.append(Stratum(truth[drawn], judge[drawn], judge[rows]))
         corrected = stratified(strata)
-        assert corrected is not None
         assert corrected.high - corrected.low < 0.11  # labels alone: 0.13
         return corrected
 
@@ -130,7 +125,6 @@ def test_labels_that_nobody_gave_yet_do_not_make_the_others_count_for_less():
     judge, rest = np.array([0.8, 0.6, 0.9, 0.5]), np.linspace(0, 1, 50)
     every = actively_sampled(labels, judge, chances, rest)
     assert actively_sampled(labels, judge, chances / 2, rest) == every
-    assert every is not None
     assert 0.5 < every.value < 0.9
 
 
@@ -142,8 +136,6 @@ def test_copies_of_a_case_with_chances_of_their_own_count_as_one_label():
     twice = actively_sampled(
         *(np.repeat(part, 2) for part in (labels, judge, chances)), np.repeat(rest, 2), np.repeat(np.arange(30), 2)
     )
-    assert once is not None
-    assert twice is not None
     assert twice.high - twice.low == pytest.approx(once.high - once.low, rel=0.03)
 
 
@@ -159,7 +151,6 @@ def test_a_stratum_with_a_single_label_gives_no_estimate():
 
 def test_borrowed_labels_correct_by_the_error_rates():
     corrected = rogan_gladen(0.8, 2000, ErrorRates(0.95, 60, 0.8, 40))
-    assert corrected is not None
     assert (corrected.value, corrected.low, corrected.high) == pytest.approx(
         (0.8, 0.7317417766652479, 0.8914595987187199)
     )

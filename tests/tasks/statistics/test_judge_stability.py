@@ -47,7 +47,6 @@ def test_without_a_second_trial_nothing_is_told():
 
 def test_pairs_that_never_differ_are_bounded_by_the_rule_of_three():
     rate = net_rate(pair_noise(np.ones((60, 2)), np.ones((60, 2))), np.arange(60))
-    assert rate is not None
     assert (rate.net, rate.high) == pytest.approx((0, 0.05))
 
 
@@ -70,7 +69,6 @@ def test_the_net_rate_covers_and_noise_alone_is_no_change(changed, least_power, 
             chances = np.where(ones[:, 0] != others[:, 0], 1.0, 0.3)
             again = draw.random(300) < chances
             rate = net_rate(pair_noise(ones, others), np.arange(300), np.where(again, 1 / chances, 0.0))
-        assert rate is not None
         covered += rate.low <= truth <= rate.high
         shown += rate.changed
     assert covered / runs >= 0.92

@@ -239,16 +239,13 @@ class TestSets:
         preferences = [{"key": "q", "model_a": "a", "model_b": "b", "overall": [-2, -1]}]
         (folder / "human_preferences.json").write_text(json.dumps(preferences))
         data = compared_systems([tmp_path])
-        assert data is not None
         assert data.pairs[0].strength == 1.5, "numbers below 0 are for the first answer"
 
     def test_a_persons_agreement_with_the_others_is_the_ceiling(self, tmp_path: Path) -> None:
         write_mtrag(tmp_path)
         data = rated_answers([tmp_path], "completeness")
-        assert data is not None
         assert len(data.rows) == 20, "the reference is no model"
         assert set(data.groups.values()) == {f"talk{at}" for at in range(5)}
-        assert data.ceiling is not None
         assert 0.5 < data.ceiling < 1
 
 
