@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from leadline.tasks.db import sql
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
@@ -29,6 +28,8 @@ def perturbation_clusters(connection: DuckDBPyConnection, links: str = "") -> di
         connection: A run with its dataset, or two that are compared.
         links: Query that gives copies with what they are copies of; that of a run if it is not given.
     """
+    import numpy as np
+
     pairs: Mapping[str, Any] = connection.execute(links or sql("aggregate/copies"), {"least": LEAST_ALIKE}).fetchnumpy()
     cases, ends = np.unique(np.concatenate([pairs["copy"], pairs["original"]]), return_inverse=True)
     copies, originals = np.split(ends, 2)
@@ -38,6 +39,8 @@ def perturbation_clusters(connection: DuckDBPyConnection, links: str = "") -> di
 
 def _least_linked(ones: npt.NDArray[np.int64], others: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
     """Return for each of ``n`` points the least one that links lead to, over others or not."""
+    import numpy as np
+
     least = np.arange(n)
     while True:
         before = least.copy()
@@ -58,6 +61,8 @@ def show_cluster_rows(connection: DuckDBPyConnection) -> bool:
     Returns:
         Whether any case has a copy.
     """
+    import numpy as np
+
     every = perturbation_clusters(connection)
     family = every["family"]
     if not len(family):

@@ -34,7 +34,6 @@ from leadline.evaluators.ground import (
     settings_table,
 )
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.judge.yaml_evaluators import load_folder
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status
 from leadline.evaluators.settings import Settings
@@ -146,6 +145,8 @@ def load_own_evaluators(settings: Settings) -> None:
     for file in settings.evaluator_files:
         load_evaluator_file(file)
     if settings.evaluators_dir:
+        from leadline.evaluators.judge.yaml_evaluators import load_folder  # few runs have such files
+
         load_folder(settings.evaluators_dir)
 
 

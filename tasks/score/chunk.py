@@ -43,7 +43,6 @@ from leadline.tasks.score.scoring import Ask, score_together, unscored
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
-from leadline.tasks.store.vectors import ParquetVectors
 
 log = logging.getLogger("leadline.score")
 
@@ -181,6 +180,8 @@ def scoring_context(store: Store, settings: Settings, occasion: str = "", limits
         occasion: Name under which calls are put on record, such as a run's id, and share a budget; without one there is
             no ledger.
     """
+    from leadline.tasks.store.vectors import ParquetVectors  # a plan imports no NumPy
+
     ledger = open_ledger(store, occasion, limits) if occasion and settings.judges else None
     return EvalContext(settings, vectors=ParquetVectors(store), ledger=ledger)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core import Evaluator, Metric
 from leadline.evaluators.ground import ErrorCode, UsageError, listing, percent
+from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db import lines_shown, sql
 from leadline.tasks.ground.files import digest
@@ -51,8 +52,6 @@ def order_in_waves(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob],
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
     """
-    from leadline.tasks.analyse.clusters import perturbation_clusters
-
     judged = [job for job in jobs if job.lane == "judge" and not job.error]
     seed = digest([dataset, "stop-v1"])
     connection.register("families", perturbation_clusters(connection))

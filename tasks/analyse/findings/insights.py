@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rapidfuzz.fuzz import token_set_ratio
-
 from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted
 from leadline.tasks.analyse.findings import comparisons, model_choice
@@ -177,6 +175,8 @@ def _metric_keys(view: RunView, lines: Sequence[Mapping[str, Any]]) -> list[str]
 
 def _agree(answers: Sequence[str | None]) -> bool:
     """Return whether all answers say nearly the same words, and more than a refusal's few."""
+    from rapidfuzz.fuzz import token_set_ratio  # few runs have cases that every model fails
+
     texts = [" ".join(re.findall(r"\w+", (answer or "").casefold())) for answer in answers]
     return all(texts) and all(token_set_ratio(a, b) >= ALIKE for a, b in combinations(texts[:6], 2))
 
