@@ -46,31 +46,26 @@ class Rating(JudgeReply):
 class CustomParams(JudgeKey):
     """Parameters of the custom judge."""
 
-    assessment_name: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=100,
-            pattern=r"^[\w.-]+$",
-            description="Name of the assessment in the columns of the Databricks tables.",
-            json_schema_extra=REPORT_ONLY,
-        ),
-    ] = "custom"
-    assessment_type: Annotated[
-        Literal["ANSWER", "RETRIEVAL"],
-        Field(description="What is rated: the ANSWER, or in RETRIEVAL each retrieved chunk."),
-    ] = "ANSWER"
-    judge_prompt: Annotated[
-        str,
-        Field(
-            max_length=100_000,
-            description="What the judge is asked, with the placeholders {request}, {response} and "
-            "{retrieved_context}; other braces are left as they are. It rates from 1 to 5.",
-        ),
-    ] = DEFAULT_PROMPT
-    rating_threshold: Annotated[
-        float, Field(ge=0, le=5, description='Scores from 1 to 5 above this are a "yes", all others a "no".')
-    ] = 3.0
+    assessment_name: str = Field(
+        "custom",
+        min_length=1,
+        max_length=100,
+        pattern=r"^[\w.-]+$",
+        description="Name of the assessment in the columns of the Databricks tables.",
+        json_schema_extra=REPORT_ONLY,
+    )
+    assessment_type: Literal["ANSWER", "RETRIEVAL"] = Field(
+        "ANSWER", description="What is rated: the ANSWER, or in RETRIEVAL each retrieved chunk."
+    )
+    judge_prompt: str = Field(
+        DEFAULT_PROMPT,
+        max_length=100_000,
+        description="What the judge is asked, with the placeholders {request}, {response} and "
+        "{retrieved_context}; other braces are left as they are. It rates from 1 to 5.",
+    )
+    rating_threshold: float = Field(
+        3.0, ge=0, le=5, description='Scores from 1 to 5 above this are a "yes", all others a "no".'
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

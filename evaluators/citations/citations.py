@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -210,26 +210,21 @@ SHOWN: Final = 50
 class CitationParams(EmbeddingParams):
     """Parameters of citations."""
 
-    similarity: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=1,
-            description="Least cosine of a statement and a sentence of a context that is support. It depends on the "
-            "embedder: about 0.6 for MiniLM, more for models whose texts are all near each other.",
-        ),
-    ] = 0.6
-    nli_model: Annotated[
-        str | None,
-        Field(
-            description="Model for natural language inference that decides instead of similarity: a Hugging Face id, "
-            "optionally ID@REVISION, or a directory."
-        ),
-    ] = None
-    uncited: Annotated[
-        bool,
-        Field(description="Count answers that cite nothing (0, as in ALCE); else they are not applicable."),
-    ] = True
+    similarity: float = Field(
+        0.6,
+        gt=0,
+        le=1,
+        description="Least cosine of a statement and a sentence of a context that is support. It depends on the "
+        "embedder: about 0.6 for MiniLM, more for models whose texts are all near each other.",
+    )
+    nli_model: str | None = Field(
+        None,
+        description="Model for natural language inference that decides instead of similarity: a Hugging Face id, "
+        "optionally ID@REVISION, or a directory.",
+    )
+    uncited: bool = Field(
+        True, description="Count answers that cite nothing (0, as in ALCE); else they are not applicable."
+    )
 
 
 @register

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -131,17 +131,13 @@ def quotations(answer: str, min_words: int) -> Iterator[Quotation]:
 class QuotedSpansParams(Params):
     """Parameters of quoted_spans."""
 
-    min_words: Annotated[
-        int, Field(ge=1, description="Words that a quotation has at least; shorter ones are left out.")
-    ] = 3
-    similarity: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=1,
-            description="Least similarity (RapidFuzz partial ratio) to a stretch of a context; 1 asks for equal words.",
-        ),
-    ] = 1.0
+    min_words: int = Field(3, ge=1, description="Words that a quotation has at least; shorter ones are left out.")
+    similarity: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Least similarity (RapidFuzz partial ratio) to a stretch of a context; 1 asks for equal words.",
+    )
 
 
 @register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -48,13 +48,11 @@ _STANDARD_NAMES: Final = {"toxic": "toxicity", "severe_toxic": "severe_toxicity"
 class ToxicityParams(Params):
     """Parameters of :class:`Toxicity`."""
 
-    toxicity_model: Annotated[
-        str,
-        Field(
-            description="Detoxify's model: 'original', 'unbiased' or 'multilingual'; or another multi-label classifier "
-            "with the same labels: a Hugging Face id, optionally ID@REVISION, or a directory."
-        ),
-    ] = "original"
+    toxicity_model: str = Field(
+        "original",
+        description="Detoxify's model: 'original', 'unbiased' or 'multilingual'; or another multi-label classifier "
+        "with the same labels: a Hugging Face id, optionally ID@REVISION, or a directory.",
+    )
 
 
 @register
@@ -159,20 +157,16 @@ class Toxicity(ModelEvaluator[str, Classified]):
 class FairnessBiasParams(Params):
     """Parameters of :class:`FairnessBias`."""
 
-    bias_model: Annotated[
-        str | None,
-        Field(
-            description="Classifier with an output called 'Biased': a Hugging Face id, optionally ID@REVISION, or a "
-            "directory. By default d4data/bias-detection-model."
-        ),
-    ] = None
-    scale: Annotated[
-        Literal["probability", "sonar"],
-        Field(
-            description="'probability': the probability of the label Biased; 'sonar': H2O Sonar's own scale, which "
-            "moves it above 0.75 where that label wins and below 0.25 where it does not."
-        ),
-    ] = "probability"
+    bias_model: str | None = Field(
+        None,
+        description="Classifier with an output called 'Biased': a Hugging Face id, optionally ID@REVISION, or a "
+        "directory. By default d4data/bias-detection-model.",
+    )
+    scale: Literal["probability", "sonar"] = Field(
+        "probability",
+        description="'probability': the probability of the label Biased; 'sonar': H2O Sonar's own scale, which "
+        "moves it above 0.75 where that label wins and below 0.25 where it does not.",
+    )
 
 
 @register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -22,20 +22,16 @@ if TYPE_CHECKING:
 class AnswerSemanticSimilarityParams(EmbeddingParams, JudgeKey):
     """Parameters of :class:`AnswerSemanticSimilarity`."""
 
-    method: Annotated[
-        Literal["embeddings", "cross-encoder"],
-        Field(
-            description="'embeddings': cosine of the two answers' vectors; 'cross-encoder': one model reads both, "
-            "slower and finer."
-        ),
-    ] = "embeddings"
-    cross_encoder: Annotated[
-        str | None,
-        Field(
-            description="Cross-encoder with one output: a Hugging Face id, optionally ID@REVISION, or a directory. "
-            "By default cross-encoder/stsb-roberta-base."
-        ),
-    ] = None
+    method: Literal["embeddings", "cross-encoder"] = Field(
+        "embeddings",
+        description="'embeddings': cosine of the two answers' vectors; 'cross-encoder': one model reads both, "
+        "slower and finer.",
+    )
+    cross_encoder: str | None = Field(
+        None,
+        description="Cross-encoder with one output: a Hugging Face id, optionally ID@REVISION, or a directory. "
+        "By default cross-encoder/stsb-roberta-base.",
+    )
 
 
 @register

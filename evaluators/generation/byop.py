@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -27,18 +26,15 @@ def _parsed(text: str) -> RowPrompt:
 class ByopParams(JudgeKey):
     """Parameters of BYOP."""
 
-    prompt_template: Annotated[
-        str,
-        Field(
-            max_length=200_000,
-            description="The prompt, with at least one of {INPUT}, {EXPECTED_OUTPUT}, {CONTEXT} and {ACTUAL_OUTPUT}; "
-            "other braces are text. Empty: the reference's, which asks whether the language is safe.",
-        ),
-    ] = ""
-    classes: Annotated[
-        tuple[str, str],
-        Field(description="The words by which the judge says that a row fails, and that it passes."),
-    ] = ("false", "true")
+    prompt_template: str = Field(
+        "",
+        max_length=200_000,
+        description="The prompt, with at least one of {INPUT}, {EXPECTED_OUTPUT}, {CONTEXT} and {ACTUAL_OUTPUT}; "
+        "other braces are text. Empty: the reference's, which asks whether the language is safe.",
+    )
+    classes: tuple[str, str] = Field(
+        ("false", "true"), description="The words by which the judge says that a row fails, and that it passes."
+    )
 
     @field_validator("prompt_template")
     @classmethod

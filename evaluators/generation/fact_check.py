@@ -36,43 +36,32 @@ class AgentStep(JudgeReply):
 class FactCheckParams(JudgeKey):
     """Parameters of the fact-check."""
 
-    search_tool: Annotated[
-        str,
-        Field(
-            description="What the agent searches with: a function as package.module:function, the http(s) address of "
-            "an endpoint that takes the query as q, or an MCP server as mcp+https://HOST/mcp or mcp+stdio:COMMAND, "
-            "with #TOOL at the end to name its tool. Empty: it has only its own knowledge."
-        ),
-    ] = ""
-    max_searches: Annotated[int, Field(ge=1, le=20, description="Searches for one row, at most.")] = 3
-    max_dataset_rows: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Rows to evaluate, at most; further rows are not applicable. Empty: no limit.",
-            json_schema_extra=Effect.ROWS.extra,
-        ),
-    ] = None
-    agent_host_connection_config_key: Annotated[
-        str,
-        Field(
-            description="Key of the judge to use as agent, as in the reference.", json_schema_extra=Effect.JUDGE.extra
-        ),
-    ] = ""
-    agent_llm_model_name: Annotated[
-        str,
-        Field(
-            description="Key of the judge to use as agent, where the other two name none.",
-            json_schema_extra=Effect.JUDGE.extra,
-        ),
-    ] = ""
-    agent_eval_h2ogpte_collection_id: Annotated[
-        str,
-        Field(
-            description="Accepted for the reference's sake; this agent has no collection of documents.",
-            json_schema_extra=Effect.NOTHING.extra,
-        ),
-    ] = ""
+    search_tool: str = Field(
+        "",
+        description="What the agent searches with: a function as package.module:function, the http(s) address of "
+        "an endpoint that takes the query as q, or an MCP server as mcp+https://HOST/mcp or mcp+stdio:COMMAND, "
+        "with #TOOL at the end to name its tool. Empty: it has only its own knowledge.",
+    )
+    max_searches: int = Field(3, ge=1, le=20, description="Searches for one row, at most.")
+    max_dataset_rows: int | None = Field(
+        None,
+        ge=1,
+        description="Rows to evaluate, at most; further rows are not applicable. Empty: no limit.",
+        json_schema_extra=Effect.ROWS.extra,
+    )
+    agent_host_connection_config_key: str = Field(
+        "", description="Key of the judge to use as agent, as in the reference.", json_schema_extra=Effect.JUDGE.extra
+    )
+    agent_llm_model_name: str = Field(
+        "",
+        description="Key of the judge to use as agent, where the other two name none.",
+        json_schema_extra=Effect.JUDGE.extra,
+    )
+    agent_eval_h2ogpte_collection_id: str = Field(
+        "",
+        description="Accepted for the reference's sake; this agent has no collection of documents.",
+        json_schema_extra=Effect.NOTHING.extra,
+    )
 
 
 @register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
@@ -141,16 +141,14 @@ MOST_PAIRS: Final = 20_000
 class GroundingParams(Params):
     """Parameters of grounding."""
 
-    grounding_model: Annotated[
-        str | None,
-        Field(
-            description="A classifier for natural language inference: a Hugging Face id, optionally ID@REVISION, or a "
-            "directory. By default tals/albert-xlarge-vitaminc-mnli."
-        ),
-    ] = None
-    supported_from: Annotated[
-        float, Field(gt=0, lt=1, description="Probability of entailment from which a sentence counts as supported.")
-    ] = 0.5
+    grounding_model: str | None = Field(
+        None,
+        description="A classifier for natural language inference: a Hugging Face id, optionally ID@REVISION, or a "
+        "directory. By default tals/albert-xlarge-vitaminc-mnli.",
+    )
+    supported_from: float = Field(
+        0.5, gt=0, lt=1, description="Probability of entailment from which a sentence counts as supported."
+    )
 
 
 @register
@@ -260,13 +258,11 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
 class HallucinationParams(Params):
     """Parameters of :class:`Hallucination`."""
 
-    hallucination_model: Annotated[
-        str | None,
-        Field(
-            description="Weights in the form of HHEM-2.1-Open: a Hugging Face id, optionally ID@REVISION, or a "
-            "directory. By default vectara/hallucination_evaluation_model."
-        ),
-    ] = None
+    hallucination_model: str | None = Field(
+        None,
+        description="Weights in the form of HHEM-2.1-Open: a Hugging Face id, optionally ID@REVISION, or a "
+        "directory. By default vectara/hallucination_evaluation_model.",
+    )
 
 
 @register

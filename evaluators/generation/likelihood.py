@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
@@ -35,14 +35,12 @@ IN_OTHER_WORDS: Final = " In other words,"
 class GptScoreParams(Params):
     """Parameters of all GPTScore evaluators."""
 
-    gpt_score_model: Annotated[
-        str,
-        Field(
-            description="Language model, causal or encoder-decoder: "
-            + ", ".join(GPT_SCORE_MODELS)
-            + "; or another Hugging Face id, optionally ID@REVISION, or a directory."
-        ),
-    ] = "gpt2-medium"
+    gpt_score_model: str = Field(
+        "gpt2-medium",
+        description="Language model, causal or encoder-decoder: "
+        + ", ".join(GPT_SCORE_MODELS)
+        + "; or another Hugging Face id, optionally ID@REVISION, or a directory.",
+    )
 
 
 QUESTIONS: Final = {
@@ -264,13 +262,10 @@ class GptScoreMachineTranslation(BothWays):
 class PerplexityParams(Params):
     """Parameters of :class:`Perplexity`."""
 
-    perplexity_model: Annotated[
-        str | None,
-        Field(
-            description="Language model: a Hugging Face id, optionally ID@REVISION, or a directory. By default "
-            "distilgpt2."
-        ),
-    ] = None
+    perplexity_model: str | None = Field(
+        None,
+        description="Language model: a Hugging Face id, optionally ID@REVISION, or a directory. By default distilgpt2.",
+    )
 
 
 @register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import Field
 
@@ -17,9 +17,7 @@ from leadline.evaluators.judge_client.replies import read_number, read_word
 class CorrectnessParams(JudgeKey):
     """Parameters of correctness."""
 
-    passing_threshold: Annotated[float, Field(ge=1, le=5, description="An answer passes with this score or more.")] = (
-        4.0
-    )
+    passing_threshold: float = Field(4.0, ge=1, le=5, description="An answer passes with this score or more.")
 
 
 class Grade(NamedTuple):
@@ -112,14 +110,12 @@ LOOK_BACK: Final = 200
 class FaithfulnessParams(JudgeKey):
     """Parameters of faithfulness."""
 
-    context_characters: Annotated[
-        int,
-        Field(
-            ge=1_000,
-            le=4_000_000,
-            description="Most characters of context in one call, some four to a token; more contexts take more calls.",
-        ),
-    ] = 24_000
+    context_characters: int = Field(
+        24_000,
+        ge=1_000,
+        le=4_000_000,
+        description="Most characters of context in one call, some four to a token; more contexts take more calls.",
+    )
 
 
 class YesNoReply(NamedTuple):

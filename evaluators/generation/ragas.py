@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
 
 from pydantic import Field
 
@@ -114,9 +113,7 @@ class Questions(JudgeReply):
 class AnswerRelevancyParams(EmbeddingJudgeParams):
     """Parameters of answer relevancy."""
 
-    generated_questions: Annotated[
-        int, Field(ge=1, le=20, description="Questions that the judge generates from the answer.")
-    ] = 3
+    generated_questions: int = Field(3, ge=1, le=20, description="Questions that the judge generates from the answer.")
 
 
 def relevancy(cosines: Sequence[float], *, noncommittal: bool) -> float:
@@ -217,13 +214,12 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
 class AnswerCorrectnessParams(EmbeddingJudgeParams):
     """Parameters of answer correctness."""
 
-    factuality_weight: Annotated[
-        float, Field(ge=0, le=1, description="Weight of factuality; the rest is that of semantic similarity.")
-    ] = 0.75
-    beta: Annotated[
-        float,
-        Field(gt=0, le=100, description="Above 1 what the answer lacks counts more than what it says wrongly."),
-    ] = 1.0
+    factuality_weight: float = Field(
+        0.75, ge=0, le=1, description="Weight of factuality; the rest is that of semantic similarity."
+    )
+    beta: float = Field(
+        1.0, gt=0, le=100, description="Above 1 what the answer lacks counts more than what it says wrongly."
+    )
 
 
 def f_score(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -60,34 +60,27 @@ class Found(JudgeReply):
 class StepAlignmentParams(EmbeddingParams):
     """Parameters of :class:`StepAlignment`."""
 
-    extraction: Annotated[
-        Literal["regex", "judge", "both"],
-        Field(
-            description="How steps are found: by regular expressions, by a judge, or by both, which makes all "
-            "procedures that either finds candidates."
-        ),
-    ] = "regex"
-    similarity_threshold: Annotated[
-        float,
-        Field(ge=-1, le=1, description="Cosine similarity from which on two steps are the same."),
-    ] = 0.7
-    sentence_level_metrics: Annotated[
-        bool, Field(description="Show what became of each step of the answer, beside the counts.")
-    ] = True
-    h2ogpte_connection_config_key: Annotated[
-        str,
-        Field(
-            description="Key of the judge that finds steps; the run's default judge without one.",
-            json_schema_extra=Effect.JUDGE.extra,
-        ),
-    ] = ""
-    h2ogpte_llm_model_name: Annotated[
-        str,
-        Field(
-            description="Key of the judge, where h2ogpte_connection_config_key names none.",
-            json_schema_extra=Effect.JUDGE.extra,
-        ),
-    ] = ""
+    extraction: Literal["regex", "judge", "both"] = Field(
+        "regex",
+        description="How steps are found: by regular expressions, by a judge, or by both, which makes all "
+        "procedures that either finds candidates.",
+    )
+    similarity_threshold: float = Field(
+        0.7, ge=-1, le=1, description="Cosine similarity from which on two steps are the same."
+    )
+    sentence_level_metrics: bool = Field(
+        True, description="Show what became of each step of the answer, beside the counts."
+    )
+    h2ogpte_connection_config_key: str = Field(
+        "",
+        description="Key of the judge that finds steps; the run's default judge without one.",
+        json_schema_extra=Effect.JUDGE.extra,
+    )
+    h2ogpte_llm_model_name: str = Field(
+        "",
+        description="Key of the judge, where h2ogpte_connection_config_key names none.",
+        json_schema_extra=Effect.JUDGE.extra,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
 from leadline.evaluators.core import (
@@ -37,13 +35,12 @@ from leadline.evaluators.text.conditions import (
 class TextMatchingParams(Params):
     """Parameters of text matching."""
 
-    evaluate_retrieved_context: Annotated[
-        bool, Field(description="Check the retrieved context too; a row fails when its context does.")
-    ] = False
-    default_to_expected_answer: Annotated[
-        bool,
-        Field(description="Without a condition, ask for one of the expected answers as a substring of the answer."),
-    ] = False
+    evaluate_retrieved_context: bool = Field(
+        False, description="Check the retrieved context too; a row fails when its context does."
+    )
+    default_to_expected_answer: bool = Field(
+        False, description="Without a condition, ask for one of the expected answers as a substring of the answer."
+    )
 
 
 @register

@@ -9,7 +9,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from pydantic import Field
@@ -93,12 +93,12 @@ class SacrebleuEvaluator(RowEvaluator):
 class ChrfParams(Params):
     """Parameters of chrF."""
 
-    char_order: Annotated[int, Field(ge=1, le=20, description="Longest run of characters that is compared.")] = 6
-    word_order: Annotated[
-        int, Field(ge=0, le=10, description="Longest run of words that is compared; 0 for chrF, 2 for chrF++.")
-    ] = 0
-    beta: Annotated[int, Field(ge=1, le=10, description="How many times as much recall weighs as precision.")] = 2
-    lowercase: Annotated[bool, Field(description="Whether capital and small letters are the same.")] = False
+    char_order: int = Field(6, ge=1, le=20, description="Longest run of characters that is compared.")
+    word_order: int = Field(
+        0, ge=0, le=10, description="Longest run of words that is compared; 0 for chrF, 2 for chrF++."
+    )
+    beta: int = Field(2, ge=1, le=10, description="How many times as much recall weighs as precision.")
+    lowercase: bool = Field(False, description="Whether capital and small letters are the same.")
 
 
 @register
@@ -176,14 +176,12 @@ MOST_EXPECTED: Final = 5_000
 class TerParams(Params):
     """Parameters of TER."""
 
-    normalized: Annotated[bool, Field(description="Whether punctuation is set apart from words, as Tercom does.")] = (
-        False
+    normalized: bool = Field(False, description="Whether punctuation is set apart from words, as Tercom does.")
+    no_punct: bool = Field(False, description="Whether punctuation is left out.")
+    asian_support: bool = Field(
+        False, description="Whether Chinese and Japanese characters count as words; needs normalized."
     )
-    no_punct: Annotated[bool, Field(description="Whether punctuation is left out.")] = False
-    asian_support: Annotated[
-        bool, Field(description="Whether Chinese and Japanese characters count as words; needs normalized.")
-    ] = False
-    case_sensitive: Annotated[bool, Field(description="Whether capital and small letters differ.")] = False
+    case_sensitive: bool = Field(False, description="Whether capital and small letters differ.")
 
 
 @register
@@ -262,12 +260,12 @@ _loading: Final = threading.Lock()
 class MeteorParams(Params):
     """Parameters of METEOR."""
 
-    alpha: Annotated[float, Field(gt=0, lt=1, description="Weight of precision in the harmonic mean.")] = 0.9
-    beta: Annotated[float, Field(gt=0, le=20, description="Exponent of the penalty for order.")] = 3.0
-    gamma: Annotated[float, Field(ge=0, le=1, description="Greatest penalty for order.")] = 0.5
-    synonyms: Annotated[
-        bool, Field(description="Whether words match by meaning too, where NLTK's WordNet data is installed.")
-    ] = True
+    alpha: float = Field(0.9, gt=0, lt=1, description="Weight of precision in the harmonic mean.")
+    beta: float = Field(3.0, gt=0, le=20, description="Exponent of the penalty for order.")
+    gamma: float = Field(0.5, ge=0, le=1, description="Greatest penalty for order.")
+    synonyms: bool = Field(
+        True, description="Whether words match by meaning too, where NLTK's WordNet data is installed."
+    )
 
 
 class _NoSynonyms:

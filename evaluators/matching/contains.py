@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
@@ -33,17 +33,14 @@ PLACES: Final = 100
 class ContainsParams(Params):
     """Parameters of contains."""
 
-    texts: Annotated[
-        tuple[str, ...], Field(description="Texts to look for in every answer; without them the expected answers.")
-    ] = ()
-    which: Annotated[Literal["any", "all", "none"], Field(description="How many of them must stand in the answer.")] = (
-        "any"
+    texts: tuple[str, ...] = Field(
+        (), description="Texts to look for in every answer; without them the expected answers."
     )
-    ignore_case: Annotated[bool, Field(description="Upper and lower case are the same.")] = True
-    whole_words: Annotated[
-        bool,
-        Field(description="What is found may not go on as a word or number: cat is not in catalogue, 5 not in 3.5."),
-    ] = True
+    which: Literal["any", "all", "none"] = Field("any", description="How many of them must stand in the answer.")
+    ignore_case: bool = Field(True, description="Upper and lower case are the same.")
+    whole_words: bool = Field(
+        True, description="What is found may not go on as a word or number: cat is not in catalogue, 5 not in 3.5."
+    )
 
 
 @register
@@ -144,17 +141,14 @@ KEY = "regex"
 class RegexParams(Params):
     """Parameters of regex."""
 
-    pattern: Annotated[
-        str,
-        Field(
-            description="The pattern, in the syntax of Python's re; flags stand in it, as in (?i). A row's own, in its "
-            "metadata under the key regex, goes before it."
-        ),
-    ] = ""
-    match: Annotated[
-        Literal["search", "whole", "absent"],
-        Field(description="Where it must match: somewhere (search), the whole answer (whole), or nowhere (absent)."),
-    ] = "search"
+    pattern: str = Field(
+        "",
+        description="The pattern, in the syntax of Python's re; flags stand in it, as in (?i). A row's own, in its "
+        "metadata under the key regex, goes before it.",
+    )
+    match: Literal["search", "whole", "absent"] = Field(
+        "search", description="Where it must match: somewhere (search), the whole answer (whole), or nowhere (absent)."
+    )
 
     @field_validator("pattern")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -32,38 +32,32 @@ _REFERENCE: Final = re.compile(
 class NumberMatchParams(Params):
     """Parameters of number_match."""
 
-    relative_tolerance: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            lt=1,
-            description="Allowed difference as a share of the expected number: 0.01 is 1 %. Without one whole numbers "
-            "must be equal, and others may differ by a millionth.",
-        ),
-    ] = None
-    absolute_tolerance: Annotated[
-        float, Field(ge=0, description="Allowed difference as a number; the larger of the two tolerances counts.")
-    ] = 0.0
-    which: Annotated[
-        Literal["any", "last", "only"],
-        Field(
-            description="Which numbers of the answer count: any of them, the last one (as after a calculation), or "
-            "only one may be there."
-        ),
-    ] = "any"
-    decimal: Annotated[
-        Decimal, Field(description="What stands before the decimals: a point (1,234.5) or a comma (1.234,5).")
-    ] = "point"
-    only_numbers: Annotated[
-        bool,
-        Field(
-            description="Look only at rows of which an expected answer is a number and nothing else but its unit; so "
-            "it is where nobody named number_match."
-        ),
-    ] = False
-    units: Annotated[
-        bool, Field(description="Units and currencies of both numbers count: 5 km is 5000 m and is not 5 miles.")
-    ] = True
+    relative_tolerance: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="Allowed difference as a share of the expected number: 0.01 is 1 %. Without one whole numbers "
+        "must be equal, and others may differ by a millionth.",
+    )
+    absolute_tolerance: float = Field(
+        0.0, ge=0, description="Allowed difference as a number; the larger of the two tolerances counts."
+    )
+    which: Literal["any", "last", "only"] = Field(
+        "any",
+        description="Which numbers of the answer count: any of them, the last one (as after a calculation), or "
+        "only one may be there.",
+    )
+    decimal: Decimal = Field(
+        "point", description="What stands before the decimals: a point (1,234.5) or a comma (1.234,5)."
+    )
+    only_numbers: bool = Field(
+        False,
+        description="Look only at rows of which an expected answer is a number and nothing else but its unit; so "
+        "it is where nobody named number_match.",
+    )
+    units: bool = Field(
+        True, description="Units and currencies of both numbers count: 5 km is 5000 m and is not 5 miles."
+    )
 
 
 @register

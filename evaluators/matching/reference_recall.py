@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -51,9 +51,9 @@ _LISTED: Final = 10
 class ReferenceRecallParams(Params):
     """Parameters of reference_recall."""
 
-    max_words: Annotated[
-        int, Field(ge=1, le=100, description="Expected answers of more words are passed over: they say too much.")
-    ] = 12
+    max_words: int = Field(
+        12, ge=1, le=100, description="Expected answers of more words are passed over: they say too much."
+    )
 
 
 @register

@@ -9,7 +9,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -35,29 +35,25 @@ _SIGN: Final = re.compile(r"[\u2010-\u2015\u2212](?=[\d.])")
 class FoldingParams(Params):
     """Parameters that say which differences between two texts do not count."""
 
-    ignore_case: Annotated[bool, Field(description="Upper and lower case are the same.")] = True
-    ignore_punctuation: Annotated[
-        bool,
-        Field(description="Leave out punctuation around words; signs that say something stay: -5, 3.5, C++, C#, 10^3."),
-    ] = True
-    ignore_articles: Annotated[bool, Field(description="Leave out the words a, an and the before other words.")] = True
-    ignore_white_space: Annotated[
-        bool, Field(description="Any white space is one space, and none at the beginning and the end.")
-    ] = True
-    same_dates: Annotated[
-        bool, Field(description="A day with a month's name is the same in any order: February 9, 2018, 9 Feb 2018.")
-    ] = True
-    squad: Annotated[
-        bool,
-        Field(
-            description="Fold as SQuAD's script does: all ASCII punctuation is left out, signs and decimal points too, "
-            "and all articles."
-        ),
-    ] = False
-    unicode_form: Annotated[
-        Literal["as_is", "NFC", "NFKC"],
-        Field(description="Unicode's normal form to bring texts into first: NFC, NFKC, or as_is for none."),
-    ] = "NFC"
+    ignore_case: bool = Field(True, description="Upper and lower case are the same.")
+    ignore_punctuation: bool = Field(
+        True, description="Leave out punctuation around words; signs that say something stay: -5, 3.5, C++, C#, 10^3."
+    )
+    ignore_articles: bool = Field(True, description="Leave out the words a, an and the before other words.")
+    ignore_white_space: bool = Field(
+        True, description="Any white space is one space, and none at the beginning and the end."
+    )
+    same_dates: bool = Field(
+        True, description="A day with a month's name is the same in any order: February 9, 2018, 9 Feb 2018."
+    )
+    squad: bool = Field(
+        False,
+        description="Fold as SQuAD's script does: all ASCII punctuation is left out, signs and decimal points too, "
+        "and all articles.",
+    )
+    unicode_form: Literal["as_is", "NFC", "NFKC"] = Field(
+        "NFC", description="Unicode's normal form to bring texts into first: NFC, NFKC, or as_is for none."
+    )
 
     def folded(self, text: str) -> str:
         """Return a text without the differences that do not count."""
@@ -169,13 +165,13 @@ MOST_PAIRS: Final = 10**10
 class LevenshteinParams(FoldingParams):
     """Parameters of levenshtein; by default every character counts."""
 
-    ignore_case: Annotated[bool, Field(description="Upper and lower case are the same.")] = False
-    ignore_punctuation: Annotated[bool, Field(description="Leave out punctuation around words.")] = False
-    ignore_articles: Annotated[bool, Field(description="Leave out the words a, an and the.")] = False
-    ignore_white_space: Annotated[
-        bool, Field(description="Any white space is one space, and none at the beginning and the end.")
-    ] = False
-    same_dates: Annotated[bool, Field(description="A day with a month's name is the same in any order.")] = False
+    ignore_case: bool = Field(False, description="Upper and lower case are the same.")
+    ignore_punctuation: bool = Field(False, description="Leave out punctuation around words.")
+    ignore_articles: bool = Field(False, description="Leave out the words a, an and the.")
+    ignore_white_space: bool = Field(
+        False, description="Any white space is one space, and none at the beginning and the end."
+    )
+    same_dates: bool = Field(False, description="A day with a month's name is the same in any order.")
 
 
 @register

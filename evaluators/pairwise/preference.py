@@ -54,27 +54,22 @@ class ComparedAnswers(JudgeReply):
 class PreferenceParams(JudgeKey):
     """Parameters of preference."""
 
-    baseline: Annotated[
-        str,
-        Field(
-            max_length=1_000,
-            description="Key of a model that all others are compared with, and only with it; by default models are "
-            "compared with each other.",
-        ),
-    ] = ""
-    most_rivals: Annotated[
-        int,
-        Field(
-            ge=2,
-            le=100,
-            description="The most models that each answer is compared with, where there is no baseline. Of more, each "
-            "question has its own, drawn so that all models have as many and all pairs occur.",
-        ),
-    ] = 4
-    criteria: Annotated[
-        str,
-        Field(min_length=1, max_length=20_000, description="What makes an answer better, as the judge is told it."),
-    ] = CRITERIA
+    baseline: str = Field(
+        "",
+        max_length=1_000,
+        description="Key of a model that all others are compared with, and only with it; by default models are "
+        "compared with each other.",
+    )
+    most_rivals: int = Field(
+        4,
+        ge=2,
+        le=100,
+        description="The most models that each answer is compared with, where there is no baseline. Of more, each "
+        "question has its own, drawn so that all models have as many and all pairs occur.",
+    )
+    criteria: str = Field(
+        CRITERIA, min_length=1, max_length=20_000, description="What makes an answer better, as the judge is told it."
+    )
 
 
 class _Judged(NamedTuple):

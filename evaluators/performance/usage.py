@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -137,13 +137,11 @@ class Cost(PercentileEvaluator):
 class TokensParams(Params):
     """Parameters of the token counts."""
 
-    tokenizer: Annotated[
-        str,
-        Field(
-            description="A tokenizer that counts the tokens of answers without a count of their own: a Hugging Face id "
-            "or a directory; empty: such answers are not applicable."
-        ),
-    ] = ""
+    tokenizer: str = Field(
+        "",
+        description="A tokenizer that counts the tokens of answers without a count of their own: a Hugging Face id "
+        "or a directory; empty: such answers are not applicable.",
+    )
 
 
 def _metric(key: str, name: str, text: str, *, primary: bool = False) -> Metric:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
 
 from pydantic import Field
 
@@ -15,16 +14,15 @@ from leadline.evaluators.data import ContextChunk, Evidence, Row, RowField, RowS
 class RetrievalParams(Params):
     """Parameters of ranked retrieval."""
 
-    k: Annotated[
-        int | None,
-        Field(ge=1, description="Only the first k distinct documents count (precision at k, …); empty: all."),
-    ] = None
-    granular_hit_rate: Annotated[
-        bool, Field(description="Hit rate is the share of expected documents found, instead of whether any was.")
-    ] = False
-    granular_mrr: Annotated[
-        bool, Field(description="MRR is the mean over all expected documents found, instead of the first one's.")
-    ] = False
+    k: int | None = Field(
+        None, ge=1, description="Only the first k distinct documents count (precision at k, …); empty: all."
+    )
+    granular_hit_rate: bool = Field(
+        False, description="Hit rate is the share of expected documents found, instead of whether any was."
+    )
+    granular_mrr: bool = Field(
+        False, description="MRR is the mean over all expected documents found, instead of the first one's."
+    )
 
 
 def ranked(chunks: Sequence[ContextChunk]) -> list[str | None]:

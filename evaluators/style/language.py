@@ -137,9 +137,7 @@ class LanguageParams(Params):
         Field(description="Codes (ISO 639-1) of the languages that answers may be in; empty: the question's."),
         AfterValidator(_codes),
     ] = ()
-    certainty: Annotated[
-        float, Field(gt=0.5, lt=1, description="Probability from which a language counts as found.")
-    ] = CERTAIN
+    certainty: float = Field(CERTAIN, gt=0.5, lt=1, description="Probability from which a language counts as found.")
 
 
 @register

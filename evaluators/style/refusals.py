@@ -6,7 +6,7 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import Field
 
@@ -39,13 +39,11 @@ _AS_EXPECTED: Final = Metric.higher(
 class RefusalParams(Params):
     """Parameters of the refusal check."""
 
-    refuse_categories: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Categories of the cases that ought to be refused, while all others ought to be answered; "
-            "empty: refusals are counted, and none is right or wrong."
-        ),
-    ] = ()
+    refuse_categories: tuple[str, ...] = Field(
+        (),
+        description="Categories of the cases that ought to be refused, while all others ought to be answered; "
+        "empty: refusals are counted, and none is right or wrong.",
+    )
 
 
 class _Phrases(NamedTuple):

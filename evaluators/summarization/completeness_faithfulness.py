@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from pydantic import Field
@@ -210,37 +210,29 @@ LEFT_OUT: Final = 20
 class SummaryParams(EmbeddingParams):
     """Parameters of :class:`CompletenessFaithfulness`."""
 
-    nli_model: Annotated[
-        str | None,
-        Field(
-            description="Model for natural language inference: a Hugging Face id, optionally ID@REVISION, or a "
-            "directory. By default tals/albert-xlarge-vitaminc-mnli, for which SummaC Conv was trained."
-        ),
-    ] = None
-    conv_weights: Annotated[
-        str | None,
-        Field(
-            description="Weights of SummaC Conv: a Hugging Face id, or a directory with "
-            "summac_conv_vitc_sent_perc_e.bin or the same as model.safetensors. By default those of tingofurro/summac."
-        ),
-    ] = None
-    zero_shot: Annotated[
-        ZeroShot,
-        Field(
-            description="What SummaC ZS takes from the document for each summary sentence: the greatest difference of "
-            "entailment and contradiction in one sentence, the greatest entailment less the greatest contradiction "
-            "in any sentence as the package summac does ('package'), or the greatest entailment alone."
-        ),
-    ] = "difference"
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1, description="Seed of the dimensionality reduction.")] = 42
-    max_pairs: Annotated[
-        int,
-        Field(
-            ge=1,
-            description="Pairs of a document's and a summary's sentences that are compared for one row, at most; a row "
-            "with more has no faithfulness.",
-        ),
-    ] = 20_000
+    nli_model: str | None = Field(
+        None,
+        description="Model for natural language inference: a Hugging Face id, optionally ID@REVISION, or a "
+        "directory. By default tals/albert-xlarge-vitaminc-mnli, for which SummaC Conv was trained.",
+    )
+    conv_weights: str | None = Field(
+        None,
+        description="Weights of SummaC Conv: a Hugging Face id, or a directory with "
+        "summac_conv_vitc_sent_perc_e.bin or the same as model.safetensors. By default those of tingofurro/summac.",
+    )
+    zero_shot: ZeroShot = Field(
+        "difference",
+        description="What SummaC ZS takes from the document for each summary sentence: the greatest difference of "
+        "entailment and contradiction in one sentence, the greatest entailment less the greatest contradiction "
+        "in any sentence as the package summac does ('package'), or the greatest entailment alone.",
+    )
+    seed: int = Field(42, ge=0, le=2**32 - 1, description="Seed of the dimensionality reduction.")
+    max_pairs: int = Field(
+        20_000,
+        ge=1,
+        description="Pairs of a document's and a summary's sentences that are compared for one row, at most; a row "
+        "with more has no faithfulness.",
+    )
 
 
 @register

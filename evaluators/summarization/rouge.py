@@ -201,10 +201,9 @@ def best(
 class RougeParams(Params):
     """Parameters of ROUGE."""
 
-    use_stemmer: Annotated[
-        bool,
-        Field(description="Cut English words of more than three letters to their stems before comparing."),
-    ] = False
+    use_stemmer: bool = Field(
+        False, description="Cut English words of more than three letters to their stems before comparing."
+    )
 
 
 @register
@@ -301,10 +300,9 @@ class ValorRougeParams(Params):
         Field(min_length=1, description="Which of rouge1 to rouge9, rougeL and rougeLsum to compute."),
         AfterValidator(_rouge_types),
     ] = ROUGE_TYPES
-    rouge_use_stemmer: Annotated[
-        bool,
-        Field(description="Cut English words of more than three letters to their stems before comparing."),
-    ] = False
+    rouge_use_stemmer: bool = Field(
+        False, description="Cut English words of more than three letters to their stems before comparing."
+    )
 
 
 @register
