@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.core import EvalContext, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Assessment, chunk_spans, rated
@@ -120,13 +120,11 @@ class DatabricksCorrectness(RatingEvaluator):
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         also_reads=(RowField.METADATA,),
-        metrics=(
-            Metric.higher(
-                "correctness",
-                "Share of answers that are accurate and similar to the ground truth.",
-                threshold=None,
-                share=True,
-            ),
+        metrics=one_metric(
+            "correctness",
+            "Share of answers that are accurate and similar to the ground truth.",
+            threshold=None,
+            share=True,
         ),
         judge="llm",
         keywords=("judge", "ground truth"),
@@ -168,13 +166,11 @@ class DatabricksContextSufficiency(RatingEvaluator):
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         also_reads=(RowField.METADATA,),
-        metrics=(
-            Metric.higher(
-                "context_sufficiency",
-                "Share of rows whose retrieved context is sufficient to produce the expected answer.",
-                threshold=None,
-                share=True,
-            ),
+        metrics=one_metric(
+            "context_sufficiency",
+            "Share of rows whose retrieved context is sufficient to produce the expected answer.",
+            threshold=None,
+            share=True,
         ),
         judge="llm",
         llm=False,
@@ -217,7 +213,7 @@ class DatabricksChunkRelevance(JudgeEvaluator):
         name="Chunk relevance (Databricks judge)",
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
-        metrics=(Metric.higher("precision", name="Chunk relevance precision", threshold=None),),
+        metrics=one_metric("precision", name="Chunk relevance precision", threshold=None),
         judge="llm",
         llm=False,
         keywords=("judge", "retrieval", "relevance"),
@@ -259,9 +255,7 @@ class DatabricksDocumentRecall(RowEvaluator):
         name="Document recall",
         origin="databricks",
         inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
-        metrics=(
-            Metric.higher("document_recall", "Share of the expected documents that were retrieved.", threshold=None),
-        ),
+        metrics=one_metric("document_recall", "Share of the expected documents that were retrieved.", threshold=None),
         llm=False,
         keywords=("rule-based", "deterministic", "retrieval"),
         source=SOURCE,

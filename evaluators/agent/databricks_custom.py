@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from leadline.evaluators.agent.databricks import SOURCE, rate_chunks
-from leadline.evaluators.core import REPORT_ONLY, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core import REPORT_ONLY, EvalContext, JudgeKey, Metric, Spec, one_metric, register
 from leadline.evaluators.data import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Assessment, JudgeReply, rated
@@ -125,13 +125,11 @@ class DatabricksCustom(JudgeEvaluator):
         origin="databricks",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.RETRIEVED_CONTEXT,),
-        metrics=(
-            Metric.higher(
-                "rating",
-                "Share of answers, or mean share of an answer's retrieved chunks, that are rated yes.",
-                threshold=None,
-                share=True,
-            ),
+        metrics=one_metric(
+            "rating",
+            "Share of answers, or mean share of an answer's retrieved chunks, that are rated yes.",
+            threshold=None,
+            share=True,
         ),
         judge="llm",
         keywords=("judge", "custom", "prompt"),

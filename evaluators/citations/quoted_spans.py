@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import Field
 
-from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import DataKind, EvalContext, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import count, listing, quoted
 
@@ -169,13 +169,11 @@ class QuotedSpans(RowEvaluator):
         name="Quoted Spans",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION}),
-        metrics=(
-            Metric.higher(
-                "quoted_spans",
-                "Share of an answer's quotations that stand in a retrieved context.",
-                name="Quotations found",
-                threshold=0.9,
-            ),
+        metrics=one_metric(
+            "quoted_spans",
+            "Share of an answer's quotations that stand in a retrieved context.",
+            name="Quotations found",
+            threshold=0.9,
         ),
         llm=False,
         suits=(DataKind.QUOTING,),

@@ -29,5 +29,6 @@ from leadline.evaluators.core.spec import Params as Params
 from leadline.evaluators.core.spec import Spec as Spec
 from leadline.evaluators.core.spec import boolean_metrics as boolean_metrics
 from leadline.evaluators.core.spec import effect_of as effect_of
+from leadline.evaluators.core.spec import one_metric as one_metric
 from leadline.evaluators.core.spec import unparseable as unparseable
 from leadline.evaluators.core.spec import verdict as verdict

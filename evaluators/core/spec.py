@@ -103,6 +103,13 @@ class Metric:
         }
 
 
+def one_metric(
+    key: str, description: str = "", *, name: str = "", higher_is_better: bool = True, **more: Unpack[_Fields]
+) -> tuple[Metric]:
+    """Return the metrics of an evaluator that has only one; see :meth:`Metric.higher`."""
+    return (Metric(key, name or title(key), higher_is_better, description=description, **more),)
+
+
 def title(id_: str) -> str:
     """Return a name for people: ``acme.all_caps`` becomes ``Acme all caps``."""
     words = id_.replace(".", " ").replace("_", " ")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core import Metric, Params, Spec, register
+from leadline.evaluators.core import Metric, Params, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import SPANS, ModelEvaluator, quote
 from leadline.evaluators.data import (
     Evidence,
@@ -189,7 +189,9 @@ class FairnessBias(ModelEvaluator[str, Classified]):
         name="Fairness Bias Evaluator",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
-        metrics=(Metric.lower("fairness_bias", "Level of gender, racial, or political bias in the answer."),),
+        metrics=one_metric(
+            "fairness_bias", "Level of gender, racial, or political bias in the answer.", higher_is_better=False
+        ),
         gpu=True,
         insight_type="fairness",
         problem_type="fairness",

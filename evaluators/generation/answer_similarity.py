@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import DataKind, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core import DataKind, JudgeKey, Metric, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
 from leadline.evaluators.data import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.ground import ModelRef
@@ -51,7 +51,7 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         name="Answer Semantic Similarity Evaluator",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(Metric.higher("answer_similarity", "Semantic resemblance of the answer and the expected answer."),),
+        metrics=one_metric("answer_similarity", "Semantic resemblance of the answer and the expected answer."),
         lane="gpu",
         keywords=("embeddings", "cross-encoder", "similarity"),
         suits=(DataKind.SENTENCES,),
@@ -232,9 +232,7 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
         name="Answer Relevancy (Sentence Similarity) Evaluator",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher("answer_relevancy", "Similarity of the question and the answer sentence closest to it."),
-        ),
+        metrics=one_metric("answer_relevancy", "Similarity of the question and the answer sentence closest to it."),
         gpu=True,
         sentences=True,
         keywords=("relevance", "embeddings", "similarity"),

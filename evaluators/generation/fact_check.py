@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from leadline.evaluators.core import Effect, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core import Effect, EvalContext, JudgeKey, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import quote
 from leadline.evaluators.data import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
@@ -88,12 +88,8 @@ class FactCheck(JudgeEvaluator):
         name="Fact-Check (Agent-based) Evaluator",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "fact_check",
-                "How free of false information the answer is, by an agent that may search.",
-                name="Fact-check",
-            ),
+        metrics=one_metric(
+            "fact_check", "How free of false information the answer is, by an agent that may search.", name="Fact-check"
         ),
         judge="agent",
         keywords=("judge", "agent", "facts", "search"),

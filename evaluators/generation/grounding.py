@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core import Metric, Params, Spec, register
+from leadline.evaluators.core import Metric, Params, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import SPANS, EmbeddingEvaluator, ModelEvaluator, Vectors, lowest, quote
 from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.ground import ModelRef
@@ -50,12 +50,10 @@ class Groundedness(EmbeddingEvaluator):
         name="Groundedness (Semantic Similarity) Evaluator",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "groundedness",
-                "Similarity of the least supported answer sentence to the closest sentence of the "
-                "retrieved context. A low value means that the answer says something that its context does not.",
-            ),
+        metrics=one_metric(
+            "groundedness",
+            "Similarity of the least supported answer sentence to the closest sentence of the "
+            "retrieved context. A low value means that the answer says something that its context does not.",
         ),
         version="3",
         gpu=True,
@@ -283,12 +281,10 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         name="Hallucination Evaluator",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "hallucination",
-                "How well the best chunk of the retrieved context supports the answer. A low value means "
-                "that the answer states facts that its context does not hold.",
-            ),
+        metrics=one_metric(
+            "hallucination",
+            "How well the best chunk of the retrieved context supports the answer. A low value means "
+            "that the answer states facts that its context does not hold.",
         ),
         gpu=True,
         llm=False,

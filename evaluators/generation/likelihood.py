@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
-from leadline.evaluators.core import INF, Metric, Params, Spec, register
+from leadline.evaluators.core import INF, Metric, Params, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
 from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity
 from leadline.evaluators.models.catalogue import DISTILGPT2, GPT2_MEDIUM, GPT_SCORE_MODELS
@@ -287,14 +287,13 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
         name="Perplexity Evaluator",
         origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
-        metrics=(
-            Metric.lower(
-                "perplexity",
-                "Number of tokens among which the language model hesitates on average when it predicts "
-                "the next token of the answer. 1 is the least that can be reached.",
-                range=(0.0, INF),
-                threshold=0.5,
-            ),
+        metrics=one_metric(
+            "perplexity",
+            "Number of tokens among which the language model hesitates on average when it predicts "
+            "the next token of the answer. 1 is the least that can be reached.",
+            range=(0.0, INF),
+            threshold=0.5,
+            higher_is_better=False,
         ),
         gpu=True,
         keywords=("fluency", "language model"),

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from pydantic import Field
 
-from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge_client.replies import read_number, read_word
@@ -195,10 +195,8 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
         name="Faithfulness yes/no, create and refine (LlamaIndex)",
         origin="llamaindex",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "passing", "Share of answers that some retrieved context supports.", threshold=None, share=True
-            ),
+        metrics=one_metric(
+            "passing", "Share of answers that some retrieved context supports.", threshold=None, share=True
         ),
         judge="llm",
         llm=False,

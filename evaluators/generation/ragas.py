@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import Field
 
-from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, register
+from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import quote
 from leadline.evaluators.data import (
     Evidence,
@@ -72,7 +72,7 @@ class Faithfulness(JudgeEvaluator):
         name="Faithfulness Evaluator",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
-        metrics=(Metric.higher("faithfulness"),),
+        metrics=one_metric("faithfulness"),
         judge="llm",
         llm=False,
         keywords=("judge", "hallucination", "statements", "RAGAS"),
@@ -156,11 +156,8 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
-        metrics=(
-            Metric.higher(
-                "answer_relevancy",
-                "Mean similarity of the question and questions that a judge generates from the answer.",
-            ),
+        metrics=one_metric(
+            "answer_relevancy", "Mean similarity of the question and questions that a judge generates from the answer."
         ),
         judge="llm",
         keywords=("judge", "embeddings", "relevance", "RAGAS"),
@@ -266,10 +263,8 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         name="Answer Correctness Evaluator",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "answer_correctness", "How far the answer says what the expected answer says, in facts and in meaning."
-            ),
+        metrics=one_metric(
+            "answer_correctness", "How far the answer says what the expected answer says, in facts and in meaning."
         ),
         judge="llm",
         keywords=("judge", "embeddings", "factuality", "RAGAS"),

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from pydantic import Field
 
-from leadline.evaluators.core import INF, DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import (
+    INF,
+    DataKind,
+    EvalContext,
+    Params,
+    RowEvaluator,
+    Spec,
+    one_metric,
+    register,
+)
 from leadline.evaluators.data import Details, Evidence, Json, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.ground import package_version
 from leadline.evaluators.text.sentences import nltk_folders
@@ -128,15 +137,13 @@ class Chrf(SacrebleuEvaluator):
         id="chrf",
         name="chrF",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "chrf",
-                "F-measure of the runs of characters shared with the expected answer, from 0 to 100.",
-                name="chrF",
-                range=(0.0, 100.0),
-                threshold=None,
-                pooled=True,
-            ),
+        metrics=one_metric(
+            "chrf",
+            "F-measure of the runs of characters shared with the expected answer, from 0 to 100.",
+            name="chrF",
+            range=(0.0, 100.0),
+            threshold=None,
+            pooled=True,
         ),
         packages=("sacrebleu",),
         suits=(DataKind.LIKE_LENGTHS,),
@@ -209,15 +216,14 @@ class Ter(SacrebleuEvaluator):
         id="ter",
         name="Translation Edit Rate (TER)",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.lower(
-                "ter",
-                "Edits for each 100 words of the expected answer; lower is better.",
-                name="TER",
-                range=(0.0, INF),
-                threshold=None,
-                pooled=True,
-            ),
+        metrics=one_metric(
+            "ter",
+            "Edits for each 100 words of the expected answer; lower is better.",
+            name="TER",
+            range=(0.0, INF),
+            threshold=None,
+            pooled=True,
+            higher_is_better=False,
         ),
         packages=("sacrebleu",),
         suits=(DataKind.LIKE_LENGTHS,),
@@ -313,13 +319,11 @@ class Meteor(RowEvaluator):
         id="meteor",
         name="METEOR",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "meteor",
-                "Words in common with the expected answer by form, stem or meaning, less for odd order.",
-                name="METEOR",
-                threshold=None,
-            ),
+        metrics=one_metric(
+            "meteor",
+            "Words in common with the expected answer by form, stem or meaning, less for odd order.",
+            name="METEOR",
+            threshold=None,
         ),
         sentences=True,
         suits=(DataKind.LIKE_LENGTHS,),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from leadline.evaluators.core import EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.core import EvalContext, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.quantities import Number, read_numbers
@@ -49,13 +49,12 @@ class UnsupportedNumbers(RowEvaluator):
         name="Unsupported Numbers",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.QUESTION, RowField.EXPECTED_ANSWER}),
-        metrics=(
-            Metric.lower(
-                "unsupported_numbers",
-                "Share of answers with a number, date or amount that stands in no text given to the model.",
-                threshold=0.0,
-                share=True,
-            ),
+        metrics=one_metric(
+            "unsupported_numbers",
+            "Share of answers with a number, date or amount that stands in no text given to the model.",
+            threshold=0.0,
+            share=True,
+            higher_is_better=False,
         ),
         keywords=("rule-based", "hallucination", "numbers", "dates", "invented"),
         source="Wiseman et al. 2017, https://arxiv.org/abs/1707.08052",

@@ -6,7 +6,7 @@ import asyncio
 
 from pydantic import Field
 
-from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.core import EvalContext, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import STATEMENTS, VALOR_SOURCE, JudgeReply, parts_of
@@ -51,12 +51,10 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         name="Answer Correctness (Valor)",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "answer_correctness",
-                "F1 of the statements that the answer shares with the best matching expected answer.",
-                threshold=None,
-            ),
+        metrics=one_metric(
+            "answer_correctness",
+            "F1 of the statements that the answer shares with the best matching expected answer.",
+            threshold=None,
         ),
         judge="llm",
         keywords=("judge", "statements", "F1"),

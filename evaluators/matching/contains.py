@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import EvalContext, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.content_words import UNSPACED, with_iso_dates
@@ -69,7 +69,7 @@ class Contains(RowEvaluator):
         id="contains",
         name="Contains",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(Metric.higher("contains", "Share of answers that hold the texts that they should hold.", share=True),),
+        metrics=one_metric("contains", "Share of answers that hold the texts that they should hold.", share=True),
         version="2",
         keywords=("rule-based", "substring", "icontains", "accuracy"),
         source="Mallen et al. 2023, https://arxiv.org/abs/2212.10511",
@@ -183,13 +183,8 @@ class Regex(RowEvaluator):
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.METADATA,),
         metadata=(KEY,),
-        metrics=(
-            Metric.higher(
-                "regex",
-                "Share of answers that match the pattern as they should.",
-                name="Matches the pattern",
-                share=True,
-            ),
+        metrics=one_metric(
+            "regex", "Share of answers that match the pattern as they should.", name="Matches the pattern", share=True
         ),
         keywords=("rule-based", "pattern", "regexp", "match"),
         source="https://docs.python.org/3/library/re.html",

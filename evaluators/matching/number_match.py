@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import DataKind, EvalContext, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import listing, quoted
 from leadline.evaluators.text.quantities import Decimal, Quantity, is_denied, quantities, without_marks
@@ -92,10 +92,8 @@ class NumberMatch(RowEvaluator):
         id="number_match",
         name="Number Match",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "number_match", "Share of answers that give the expected number, within the tolerance.", share=True
-            ),
+        metrics=one_metric(
+            "number_match", "Share of answers that give the expected number, within the tolerance.", share=True
         ),
         suits=(DataKind.NUMBERS,),
         version="2",

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import NO_EVIDENCE, Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import count, quoted
 from leadline.evaluators.text.content_words import with_iso_dates
@@ -198,12 +198,10 @@ class Levenshtein(RowEvaluator):
         id="levenshtein",
         name="Levenshtein Similarity",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "levenshtein",
-                "1 less the share of characters that must change to make the answer the expected one.",
-                name="Levenshtein similarity",
-            ),
+        metrics=one_metric(
+            "levenshtein",
+            "1 less the share of characters that must change to make the answer the expected one.",
+            name="Levenshtein similarity",
         ),
         version="2",
         keywords=("rule-based", "edit distance", "similarity", "fuzzy"),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.core import EvalContext, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import SPANS, quote
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
@@ -63,10 +63,8 @@ class ContextPrecision(JudgeEvaluator):
         name="Context Precision Evaluator",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric.higher(
-                "context_precision", "Whether the chunks that are useful for the expected answer rank above the others."
-            ),
+        metrics=one_metric(
+            "context_precision", "Whether the chunks that are useful for the expected answer rank above the others."
         ),
         judge="llm",
         llm=False,
@@ -128,11 +126,9 @@ class ContextRecall(JudgeEvaluator):
         name="Context Recall Evaluator",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric.higher(
-                "context_recall",
-                "Share of the expected answer's sentences that can be attributed to the retrieved context.",
-            ),
+        metrics=one_metric(
+            "context_recall",
+            "Share of the expected answer's sentences that can be attributed to the retrieved context.",
         ),
         judge="llm",
         llm=False,
@@ -211,10 +207,8 @@ class ContextRelevancy(JudgeEvaluator):
         name="Context Relevancy Evaluator",
         origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric.higher(
-                "context_relevancy", "Share of the retrieved context's sentences that are relevant to the question."
-            ),
+        metrics=one_metric(
+            "context_relevancy", "Share of the retrieved context's sentences that are relevant to the question."
         ),
         judge="llm",
         llm=False,

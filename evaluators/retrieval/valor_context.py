@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.core import EvalContext, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import (
@@ -41,7 +41,7 @@ class ValorContextPrecision(JudgeEvaluator):
         name="Context Precision (Valor)",
         origin="valor",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
-        metrics=(Metric.higher("context_precision", threshold=None),),
+        metrics=one_metric("context_precision", threshold=None),
         judge="llm",
         llm=False,
         keywords=("judge", "retrieval", "rank"),
@@ -91,12 +91,10 @@ class ValorContextRecall(JudgeEvaluator):
         name="Context Recall (Valor)",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
-        metrics=(
-            Metric.higher(
-                "context_recall",
-                "Share of the expected answer's statements that can be attributed to the contexts.",
-                threshold=None,
-            ),
+        metrics=one_metric(
+            "context_recall",
+            "Share of the expected answer's statements that can be attributed to the contexts.",
+            threshold=None,
         ),
         judge="llm",
         llm=False,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import EvalContext, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.text.sentences import LANGUAGES
 
@@ -166,13 +166,11 @@ class LanguageCheck(RowEvaluator):
         id="language",
         name="Language",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "language_as_expected",
-                "Share of answers in the language of the question, or in one that was asked for.",
-                threshold=0.95,
-                share=True,
-            ),
+        metrics=one_metric(
+            "language_as_expected",
+            "Share of answers in the language of the question, or in one that was asked for.",
+            threshold=0.95,
+            share=True,
         ),
         packages=("py3langid",),
         version="2",

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
+from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Row, RowField, RowScore, clip
 from leadline.evaluators.text.tokens import nltk_words, valor_words
 
@@ -259,13 +259,11 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         name="BLEU (Valor)",
         origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
-        metrics=(
-            Metric.higher(
-                "bleu",
-                "Weighted precision of the answer's n-grams, with a penalty for brevity.",
-                name="BLEU",
-                threshold=None,
-            ),
+        metrics=one_metric(
+            "bleu",
+            "Weighted precision of the answer's n-grams, with a penalty for brevity.",
+            name="BLEU",
+            threshold=None,
         ),
         insight_type="summarization",
         problem_type="summarization",
