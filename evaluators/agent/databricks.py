@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from leadline.evaluators.core import EvalContext, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
@@ -23,23 +23,22 @@ _FACTS: Final = "expected_facts"
 """Key of the metadata in which a dataset may give facts instead of an expected answer."""
 
 
-class RatingEvaluator(JudgeEvaluator):
-    """A Databricks judge that gives a row one rating: yes is 1 and no is 0."""
+class GroundTruthJudge(JudgeEvaluator):
+    """A Databricks judge that rates a row by its ground truth: yes is 1 and no is 0."""
 
     @abstractmethod
-    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
-        """Rate a row; ``None`` when it has no ground truth to be rated by.
-
-        Args:
-            row: A row that has all required inputs.
-            judge: The judge to ask.
-        """
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Return what its prompt shows beside the question and the ground truth, by name."""
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
-        assessment = await self.assess(row, judge)
-        if assessment is None:
+        facts = facts_of(row)
+        if not (facts or row.expected_answers):
             return RowScore.not_applicable(self.row_metrics, "The case has neither an expected answer nor facts.")
+        expected = () if facts else row.expected_answers
+        assessment = await judge.ask(
+            "assessment", Assessment, question=row.question, facts=facts, expected=expected, **self.shown(row)
+        )
         return rated(self.row_metrics[0], assessment)
 
 
@@ -92,13 +91,8 @@ def facts_of(row: Row) -> tuple[str, ...]:
     return tuple(fact for fact in facts if isinstance(fact, str) and fact.strip())
 
 
-def has_ground_truth(row: Row) -> bool:
-    """Return whether a row has an expected answer or facts."""
-    return bool(row.expected_answers or facts_of(row))
-
-
 @register
-class DatabricksCorrectness(RatingEvaluator):
+class DatabricksCorrectness(GroundTruthJudge):
     """Factual accuracy of the answer, and its semantic similarity to the ground truth.
 
     **Method.** The judge rates "yes" an answer that is highly accurate and semantically similar to the ground truth;
@@ -132,19 +126,13 @@ class DatabricksCorrectness(RatingEvaluator):
     )
     prompts = {"assessment": prompt_beside(__file__, "databricks_correctness.jinja")}  # noqa: RUF012
 
-    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
-        """Rate a row."""
-        if not has_ground_truth(row):
-            return None
-        facts = facts_of(row)
-        expected = () if facts else row.expected_answers
-        return await judge.ask(
-            "assessment", Assessment, question=row.question, answer=row.actual_answer, facts=facts, expected=expected
-        )
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Return the answer."""
+        return {"answer": row.actual_answer}
 
 
 @register
-class DatabricksContextSufficiency(RatingEvaluator):
+class DatabricksContextSufficiency(GroundTruthJudge):
     """Sufficiency of the retrieved context to produce the expected answer.
 
     **Method.** The judge rates "yes" a context from which the ground truth can be produced; otherwise "no", and its
@@ -179,16 +167,9 @@ class DatabricksContextSufficiency(RatingEvaluator):
     )
     prompts = {"assessment": prompt_beside(__file__, "databricks_sufficiency.jinja")}  # noqa: RUF012
 
-    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
-        """Rate a row."""
-        if not has_ground_truth(row):
-            return None
-        facts = facts_of(row)
-        expected = () if facts else row.expected_answers
-        contexts = [chunk.content for chunk in row.retrieved_context]
-        return await judge.ask(
-            "assessment", Assessment, question=row.question, contexts=contexts, facts=facts, expected=expected
-        )
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Return the retrieved chunks."""
+        return {"contexts": [chunk.content for chunk in row.retrieved_context]}
 
 
 @register

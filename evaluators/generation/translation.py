@@ -9,7 +9,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from pydantic import Field
@@ -31,21 +31,6 @@ from leadline.evaluators.text.tokens import nltk_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-_VARYING: Final = -1
-"""Number of expected answers, as sacrebleu writes it where rows have different ones."""
-
-
-class Counted(NamedTuple):
-    """The counts of a model's rows.
-
-    Attributes:
-        counts: Array of shape ``(n, k)``.
-        references: How many expected answers a row has; -1 where rows have different numbers.
-    """
-
-    counts: npt.NDArray[np.float64]
-    references: int
 
 
 class SacrebleuEvaluator(RowEvaluator):
@@ -81,21 +66,24 @@ class SacrebleuEvaluator(RowEvaluator):
         value = float(self.values(np.array([counts], dtype=np.float64))[0])
         return RowScore({key: clip(value, *metric.range)}, payload=[len(row.expected_answers), *map(float, counts)])
 
-    def prepare(self, payloads: Sequence[Json]) -> Counted:
-        """Return the counts of all rows."""
-        lines = np.array(cast("Sequence[Sequence[float]]", payloads), dtype=np.float64)
-        references = {int(number) for number in lines[:, 0]}
-        return Counted(lines[:, 1:], references.pop() if len(references) == 1 else _VARYING)
+    def prepare(self, payloads: Sequence[Json]) -> npt.NDArray[np.float64]:
+        """Return for each payload the number of expected answers, and the counts."""
+        return np.array(cast("Sequence[Sequence[float]]", payloads), dtype=np.float64)
 
-    def aggregate(self, payloads: Counted, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
+    def aggregate(
+        self, payloads: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
+    ) -> dict[str, npt.NDArray[np.float64]]:
         """Return the score of all rows together for each weighting of them."""
         [key] = self.row_metrics
-        return {key: self.values(weights @ payloads.counts)}
+        return {key: self.values(weights @ payloads[:, 1:])}
 
-    def details(self, prepared: Counted, weights: npt.NDArray[np.float64], cases: Sequence[str]) -> Details:
+    def details(
+        self, prepared: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], cases: Sequence[str]
+    ) -> Details:
         """Return sacrebleu's signature, which says all that the score depends on."""
         metric = self.metric()
-        metric.num_refs = prepared.references
+        numbers = {int(number) for number in prepared[:, 0]}
+        metric.num_refs = numbers.pop() if len(numbers) == 1 else -1  # as sacrebleu writes that they differ
         return {"notes": [f"Signature of sacrebleu: {metric.get_signature()}."]}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 
 from leadline.evaluators.core import INF, Metric, RowEvaluator
-from leadline.evaluators.data import Json
+from leadline.evaluators.data import Json, Reason, RowScore
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -122,6 +122,11 @@ def interval(data: Sorted, weights: npt.NDArray[np.float64], level: float, size:
     return 0.0 if low <= 0 else at(low), at(high)
 
 
+def mean_metric(quantity: str, text: str, *, primary: bool = False) -> Metric:
+    """Return the metric of a quantity's mean, of which less is better."""
+    return Metric.lower(quantity, text, range=(0.0, INF), threshold=None, primary=primary)
+
+
 def percentile_metrics(quantity: str, name: str, what: str) -> tuple[Metric, ...]:
     """Return the dataset-level metrics of a quantity's percentiles.
 
@@ -148,6 +153,16 @@ class PercentileEvaluator(RowEvaluator):
 
     quantities: tuple[str, ...]
     """Beginnings of the metrics' keys, in the order of a payload's numbers."""
+
+    def measured(self, value: float | None, what: str) -> RowScore:
+        """Return the score of a row with one quantity; a negative or infinite one is unscorable.
+
+        Args:
+            what: What it is called in a message.
+        """
+        if value is None or not math.isfinite(value) or value < 0:
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"{value} is no {what}.")
+        return RowScore({self.quantities[0]: float(value)}, payload=[float(value)])
 
     def prepare(self, payloads: Sequence[Json]) -> Mapping[str, Sorted]:
         """Return each quantity's values in ascending order."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from leadline.evaluators.core import INF, EvalContext, Metric, Params, Spec, register
+from leadline.evaluators.core import EvalContext, Params, Spec, register
 from leadline.evaluators.data import (
     NO_EVIDENCE,
     Details,
     Evidence,
     Json,
     NotApplicable,
-    Reason,
     Row,
     RowField,
     RowScore,
 )
-from leadline.evaluators.performance._percentiles import PercentileEvaluator, Sorted, percentile_metrics
+from leadline.evaluators.performance._percentiles import PercentileEvaluator, Sorted, mean_metric, percentile_metrics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,9 +57,7 @@ class Latency(PercentileEvaluator):
         name="Latency",
         inputs=(RowField.DURATION_S,),
         metrics=(
-            Metric.lower(
-                "latency", "Mean duration of an answer, in seconds.", range=(0.0, INF), threshold=None, primary=True
-            ),
+            mean_metric("latency", "Mean duration of an answer, in seconds.", primary=True),
             *percentile_metrics("latency", "Latency", "durations, in seconds"),
         ),
         insight_type="performance",
@@ -73,10 +69,7 @@ class Latency(PercentileEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return the duration of a row."""
-        seconds = row.duration_s
-        if seconds is None or not math.isfinite(seconds) or seconds < 0:
-            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"{seconds} is no duration.")
-        return RowScore({"latency": float(seconds)}, payload=[float(seconds)])
+        return self.measured(row.duration_s, "duration")
 
 
 @register
@@ -106,9 +99,7 @@ class Cost(PercentileEvaluator):
         name="Cost",
         inputs=(RowField.COST_USD,),
         metrics=(
-            Metric.lower(
-                "cost", "Mean price of an answer, in US dollars.", range=(0.0, INF), threshold=None, primary=True
-            ),
+            mean_metric("cost", "Mean price of an answer, in US dollars.", primary=True),
             *percentile_metrics("cost", "Cost", "prices of an answer, in US dollars"),
         ),
         insight_type="cost",
@@ -120,10 +111,7 @@ class Cost(PercentileEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return the price of a row."""
-        usd = row.cost_usd
-        if usd is None or not math.isfinite(usd) or usd < 0:
-            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"{usd} is no price.")
-        return RowScore({"cost": float(usd)}, payload=[float(usd)])
+        return self.measured(row.cost_usd, "price")
 
     def details(
         self, prepared: Mapping[str, Sorted], weights: npt.NDArray[np.float64], cases: Sequence[str]
@@ -142,10 +130,6 @@ class TokensParams(Params):
         description="A tokenizer that counts the tokens of answers without a count of their own: a Hugging Face id "
         "or a directory; empty: such answers are not applicable.",
     )
-
-
-def _metric(key: str, name: str, text: str, *, primary: bool = False) -> Metric:
-    return Metric(key, name, False, range=(0.0, INF), threshold=None, primary=primary, description=text)
 
 
 @register
@@ -176,8 +160,8 @@ class Tokens(PercentileEvaluator):
         inputs=(RowField.INPUT_TOKENS, RowField.OUTPUT_TOKENS),
         optional=frozenset({RowField.INPUT_TOKENS}),
         metrics=(
-            _metric("output_tokens", "Output tokens", "Mean number of tokens received per answer.", primary=True),
-            _metric("input_tokens", "Input tokens", "Mean number of tokens sent per answer."),
+            mean_metric("output_tokens", "Mean number of tokens received per answer.", primary=True),
+            mean_metric("input_tokens", "Mean number of tokens sent per answer."),
             *percentile_metrics("output_tokens", "Output tokens", "tokens received per answer"),
             *percentile_metrics("input_tokens", "Input tokens", "tokens sent per answer"),
         ),
