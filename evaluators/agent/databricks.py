@@ -47,10 +47,6 @@ async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[A
 
     Equal chunks of equal questions are asked about once, whichever models retrieved them. A chunk whose call fails
     leaves the row unscored: the share is not known. The ratings of the other chunks are kept all the same.
-
-    Args:
-        metric: The metric's key.
-        assess: Rates the text of one chunk.
     """
     replies = await asyncio.gather(*(_guarded(chunk.content, assess) for chunk in row.retrieved_context))
     assessment: dict[str, Json] = {

@@ -96,12 +96,7 @@ class GptScore(ModelEvaluator[Passage, Likelihood]):
 
     @abstractmethod
     def passages(self, row: Row, instruction: str) -> Sequence[Sequence[Passage]]:
-        """Return what is scored after an instruction: the average of each group, and of these the best.
-
-        Args:
-            row: A row in which nothing is missing.
-            instruction: The instruction of one metric, which asks for its quality.
-        """
+        """Return what is scored after an instruction: the average of each group, and of these the best."""
 
     def requests(self, row: Row, ctx: EvalContext) -> Sequence[Passage]:
         """Return the passages of all metrics, unless the row cannot be measured."""

@@ -152,12 +152,7 @@ def cut(text: str, size: int) -> Iterator[str]:
 
 
 def packed(contexts: Sequence[str], size: int) -> list[list[str]]:
-    """Return contexts in their order, packed into calls of limited length; long ones are cut.
-
-    Args:
-        contexts: The texts of the retrieved chunks.
-        size: Most characters of context in one call, above 0.
-    """
+    """Return contexts in their order, packed into calls of limited length; long ones are cut."""
     calls: list[list[str]] = []
     room = 0
     for context in contexts:

@@ -117,13 +117,7 @@ class AnswerRelevancyParams(EmbeddingJudgeParams):
 
 
 def relevancy(cosines: Sequence[float], *, noncommittal: bool) -> float:
-    """Return the mean of cosines, brought into [0, 1], and 0 for a noncommittal answer.
-
-    Args:
-        cosines: Similarity of each generated question to the row's own, from -1 to 1; at least one, unless the answer
-            is noncommittal.
-        noncommittal: Whether the answer avoids the question.
-    """
+    """Return the mean of cosines, brought into [0, 1], and 0 for a noncommittal answer."""
     return 0.0 if noncommittal else clip(sum(cosines) / len(cosines), 0.0, 1.0)
 
 
@@ -220,14 +214,7 @@ class AnswerCorrectnessParams(EmbeddingJudgeParams):
 
 
 def f_score(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:
-    """Return (1 + beta²) tp / ((1 + beta²) tp + beta² fn + fp), and 0 without true positives.
-
-    Args:
-        tp: Number of true positives.
-        fp: Number of false positives.
-        fn: Number of false negatives.
-        beta: Weight of recall relative to precision, above 0; at 1 both weigh the same.
-    """
+    """Return (1 + beta²) tp / ((1 + beta²) tp + beta² fn + fp), and 0 without true positives; beta is above 0."""
     weighted = (1 + beta * beta) * tp
     return weighted / (weighted + beta * beta * fn + fp) if tp else 0.0
 

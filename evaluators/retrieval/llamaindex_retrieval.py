@@ -38,55 +38,29 @@ def ranked(chunks: Sequence[ContextChunk]) -> list[str | None]:
 
 
 def ranks_of(expected: frozenset[str], retrieved: Sequence[str | None]) -> list[int]:
-    """Return the ranks, from 1, at which expected documents stand.
-
-    Args:
-        expected: The documents that should be found.
-        retrieved: The distinct documents by rank, the first on top; ``None`` for a chunk that names none.
-    """
+    """Return the ranks, from 1 and ascending, at which expected documents stand among the distinct ones retrieved."""
     return [rank for rank, document in enumerate(retrieved, start=1) if document in expected]
 
 
 def hit_rate(ranks: Sequence[int], n_expected: int, *, granular: bool = False) -> float:
-    """Return 1 if any expected document was found and 0 otherwise.
-
-    Args:
-        ranks: Ranks of the expected documents found, from 1.
-        n_expected: Number of expected documents, above 0.
-        granular: Return the share of expected documents found instead.
-    """
+    """Return 1 if any expected document was found and 0 otherwise; granular: the share of them that was."""
     return len(ranks) / n_expected if granular else float(bool(ranks))
 
 
 def mrr(ranks: Sequence[int], *, granular: bool = False) -> float:
-    """Return the reciprocal rank of the first hit, and 0 without any.
-
-    Args:
-        ranks: Ranks of the expected documents found, from 1, in ascending order.
-        granular: Return the mean over all hits instead.
-    """
+    """Return the reciprocal rank of the first hit, and 0 without any; granular: the mean over all hits."""
     if not ranks:
         return 0.0
     return math.fsum(1 / rank for rank in ranks) / len(ranks) if granular else 1 / ranks[0]
 
 
 def average_precision(ranks: Sequence[int], n_expected: int) -> float:
-    """Return the sum of the precisions at the hits' ranks, divided by the number of expected documents.
-
-    Args:
-        ranks: Ranks of the expected documents found, from 1, in ascending order.
-        n_expected: Number of expected documents, above 0.
-    """
+    """Return the sum of the precisions at the hits' ranks, divided by the number of expected documents."""
     return math.fsum(hits / rank for hits, rank in enumerate(ranks, start=1)) / n_expected
 
 
 def ndcg(ranks: Sequence[int], n_expected: int) -> float:
-    """Return the discounted gain with binary relevance, divided by that of the best order.
-
-    Args:
-        ranks: Ranks of the expected documents found, from 1.
-        n_expected: Number of expected documents, above 0; in the best order they stand on top.
-    """
+    """Return the discounted gain with binary relevance, divided by that of the best order."""
     ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, n_expected + 1))
     return math.fsum(1 / math.log2(rank + 1) for rank in ranks) / ideal
 

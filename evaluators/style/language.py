@@ -100,11 +100,7 @@ def chance_of(expected: Collection[str], found: Mapping[str, float]) -> float:
 
 
 def detect(text: str, certain: float = CERTAIN) -> Language | None:
-    """Return the language of a text, ``None`` where that is not sure.
-
-    Args:
-        certain: Probability that it must have.
-    """
+    """Return the language of a text, ``None`` where that is not sure."""
     found = probabilities(text)
     code = next(iter(found), None)
     return Language(code, found[code]) if code is not None and found[code] >= certain else None

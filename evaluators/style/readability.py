@@ -153,24 +153,12 @@ _NOT_PRIMARY: Final = Metric("words", "Words", False, (0, INF), None, descriptio
 
 
 def reading_ease(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """Return Flesch's reading ease: 206.835 - 1.015 words / sentences - 84.6 syllables / words.
-
-    Args:
-        n_words: Words of the text, at least 1.
-        n_sentences: Its sentences, at least 1.
-        n_syllables: Syllables of all words.
-    """
+    """Return the reading ease of a text with a word: 206.835 - 1.015 words / sentences - 84.6 syllables / words."""
     return 206.835 - 1.015 * n_words / n_sentences - 84.6 * n_syllables / n_words
 
 
 def grade(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """Return Flesch and Kincaid's grade: 0.39 words / sentences + 11.8 syllables / words - 15.59.
-
-    Args:
-        n_words: Words of the text, at least 1.
-        n_sentences: Its sentences, at least 1.
-        n_syllables: Syllables of all words.
-    """
+    """Return the grade of a text with a word: 0.39 words / sentences + 11.8 syllables / words - 15.59."""
     return 0.39 * n_words / n_sentences + 11.8 * n_syllables / n_words - 15.59
 
 

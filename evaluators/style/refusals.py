@@ -65,11 +65,7 @@ class FoundRefusal(NamedTuple):
 
 
 def find_refusal(text: str) -> FoundRefusal | None:
-    """Return the phrase by which a text refuses, ``None`` where it does not.
-
-    Args:
-        text: The answer.
-    """
+    """Return the phrase by which a text refuses, ``None`` where it does not."""
     plain, places = _plain(text)
     phrases = _phrases()
     opening = phrases.opening.match(plain)

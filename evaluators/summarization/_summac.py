@@ -210,26 +210,13 @@ def counting(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
 
 
 def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> SummaryPart:
-    """Return the part of metrics that could not be measured.
-
-    Args:
-        metrics: Their keys.
-        reason: Why they could not be measured.
-        message: The same in words.
-        flag: Whether to report it as a problem.
-    """
+    """Return the part of metrics that could not be measured."""
     flags = (Flag("evaluation", Severity.MEDIUM, message),) if flag else ()
     return SummaryPart({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
 
 
 def failed(metrics: Sequence[str], error: Exception, explain: Callable[[LeadlineError], object] = str) -> SummaryPart:
-    """Return the part of a measure that failed.
-
-    Args:
-        metrics: Keys of the metrics that it would have measured.
-        error: What happened.
-        explain: Words an error that was raised on purpose for readers.
-    """
+    """Return the part of a measure that failed."""
     if isinstance(error, LeadlineError):
         return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(explain(error)))
     return without(metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")

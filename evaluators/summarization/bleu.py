@@ -30,21 +30,11 @@ class OverlapEvaluator(RowEvaluator, Generic[T]):
 
     @abstractmethod
     def read(self, text: str, ctx: EvalContext) -> T:
-        """Prepare a text for ``compare``.
-
-        Args:
-            text: The answer or an acceptable answer.
-            ctx: The context of the run.
-        """
+        """Prepare a text for ``compare``."""
 
     @abstractmethod
     def compare(self, answer: T, references: Sequence[T]) -> RowScore:
-        """Score an answer.
-
-        Args:
-            answer: The prepared answer.
-            references: The prepared acceptable answers, at least one.
-        """
+        """Score an answer."""
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score each row; one row's failure leaves that row unscored and no other."""
@@ -104,13 +94,7 @@ class NGrams:
 
 
 def matches(hypothesis: NGrams, references: Sequence[NGrams], n: int) -> int:
-    """Return how many n-grams of the hypothesis stand in a reference, each counted at most as often as there.
-
-    Args:
-        hypothesis: The text to score.
-        references: The references, at least one.
-        n: Words of an n-gram.
-    """
+    """Return how many n-grams of the hypothesis stand in a reference, each counted at most as often as there."""
     ours = hypothesis.counts(n)
     if len(references) == 1:
         theirs = references[0].counts(n)

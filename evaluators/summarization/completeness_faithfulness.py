@@ -120,11 +120,6 @@ def reduce(
     principal components instead of UMAP's spectral embedding, which is drawn at random for some small documents,
     whatever the seed.
 
-    Args:
-        document: Embeddings of the document's sentences.
-        summary: Embeddings of the summary's sentences.
-        seed: Equal seeds and equal embeddings give equal bits on the same machine.
-
     Raises:
         ModelUnavailable: UMAP is not installed.
     """
@@ -164,12 +159,7 @@ def plane_of(points: npt.NDArray[np.float64]) -> Plane:
 
 
 def snap(summary: npt.NDArray[np.float64], plane: Plane) -> tuple[int | None, ...]:
-    """Return for each summary point the closest document point, or ``None`` when it is not close to it.
-
-    Args:
-        summary: Points of the summary's sentences.
-        plane: The document's points.
-    """
+    """Return for each summary point the closest document point, or ``None`` when it is not close to it."""
     from scipy.spatial.distance import cdist
 
     distances = cdist(summary, plane.points)

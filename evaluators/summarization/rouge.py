@@ -33,10 +33,6 @@ def lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
     ``rapidfuzz`` finds it bit-parallel (Hyyrö 2004): ``len(a) * len(b) / 64`` steps in C++, and memory that grows
     with the lengths only.
 
-    Args:
-        a: The tokens of one text.
-        b: The tokens of the other.
-
     Raises:
         OverflowError: The texts are so long that this could take minutes.
     """
@@ -59,10 +55,6 @@ def union_lcs(lines: Sequence[Sequence[str]], others: Iterable[Sequence[str]]) -
     result depends on the choice, so the choice of ``rouge-score`` is kept: it walks back from the ends through the
     table of lengths, takes equal tokens, else drops a token of the other line if that is strictly better, else one
     of the line.
-
-    Args:
-        lines: The lines of one text, as tokens.
-        others: The lines of the other text.
 
     Raises:
         OverflowError: The texts have so many or so long lines that this could take minutes or gigabytes.
@@ -132,34 +124,19 @@ class RougeText:
 
 
 def f1(matched: int, ours: int, theirs: int) -> float:
-    """Return the harmonic mean of precision and recall, 0 where nothing matches or a side is empty.
-
-    Args:
-        matched: Units that both texts share.
-        ours: Units of the answer.
-        theirs: Units of the reference.
-    """
+    """Return the harmonic mean of precision and recall, 0 where nothing matches or a side is empty."""
     precision, recall = matched / max(ours, 1), matched / max(theirs, 1)
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
 def rouge_n(answer: RougeText, reference: RougeText, n: int) -> float:
-    """Return the F1 of the clipped n-gram matches (Lin 2004, section 2).
-
-    Args:
-        reference: The acceptable answer.
-        n: Words of an n-gram.
-    """
+    """Return the F1 of the clipped n-gram matches (Lin 2004, section 2)."""
     matched = matches(answer.grams, [reference.grams], n)
     return f1(matched, answer.grams.total(n), reference.grams.total(n))
 
 
 def rouge_l(answer: RougeText, reference: RougeText) -> float:
-    """Return the F1 of the longest common subsequence of the full texts (Lin 2004, section 3.1).
-
-    Args:
-        reference: The acceptable answer.
-    """
+    """Return the F1 of the longest common subsequence of the full texts (Lin 2004, section 3.1)."""
     ours, theirs = answer.grams.tokens, reference.grams.tokens
     if not ours or not theirs:
         return 0.0
@@ -170,9 +147,6 @@ def rouge_lsum(answer: RougeText, reference: RougeText) -> float:
     """Return the F1 of the union of the lines' common subsequences (Lin 2004, section 3.2).
 
     Lines count as sentences. A token counts at most as often as it occurs in either text, as in ROUGE 1.5.5.
-
-    Args:
-        reference: The acceptable answer.
     """
     ours, theirs = answer.grams.counts(1), reference.grams.counts(1)
     n, m = answer.grams.total(1), reference.grams.total(1)

@@ -294,11 +294,7 @@ def _word(source: str, at: int) -> _Token:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return a text, cut to a length with an ellipsis if it is longer.
-
-    Args:
-        length: Most characters of the result.
-    """
+    """Return a text, cut to a length with an ellipsis if it is longer."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -478,13 +474,7 @@ def joined(chunks: Sequence[ContextChunk]) -> str:
 
 
 def failure(what: str, condition: str, outcome: ConditionOutcome) -> str:
-    """Return one or two sentences about a condition that does not hold, ``""`` when it does.
-
-    Args:
-        what: What was checked, at the beginning of a sentence.
-        condition: The condition in its source form.
-        outcome: Its result.
-    """
+    """Return one or two sentences about a condition that does not hold, ``""`` when it does."""
     if outcome.matched:
         return ""
     message = f"{what} did not satisfy the condition: {_shown(condition)}."
@@ -505,11 +495,7 @@ def answer_spans(outcome: ConditionOutcome) -> Iterator[Span]:
 
 
 def context_spans(outcome: ConditionOutcome, chunks: Sequence[ContextChunk]) -> Iterator[Span]:
-    """Yield the spans of the operands in the chunks; an operand that reaches over several has one in each.
-
-    Args:
-        outcome: The result on the joined chunks.
-    """
+    """Yield the spans of the operands in the chunks; an operand that reaches over several has one in each."""
     for match in outcome.matches:
         begin = 0
         for index, chunk in enumerate(chunks):

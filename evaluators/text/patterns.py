@@ -123,11 +123,6 @@ def _parts_of(operation: Any, argument: Any) -> int:
 def search(pattern: str, text: str, timeout: float) -> tuple[int, int] | None:
     """Return the limits of the first match as ``re.search`` would find it, or ``None``.
 
-    Args:
-        pattern: A pattern that :func:`compiled` accepts.
-        text: Where to look.
-        timeout: Seconds after which to give up.
-
     Raises:
         TimeoutError: It took longer.
     """

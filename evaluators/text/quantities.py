@@ -191,11 +191,7 @@ def quantities(text: str, decimal: Decimal = "point") -> Iterator[Quantity]:
 
 
 def is_denied(text: str, quantity: Quantity) -> bool:
-    """Return whether a text says "not" right before a number.
-
-    Args:
-        quantity: A number of it.
-    """
+    """Return whether a text says "not" right before a number."""
     return bool(_DENIED.search(text, max(0, quantity.start - 30), quantity.start))
 
 

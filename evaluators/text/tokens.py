@@ -118,10 +118,8 @@ def nltk_words(sentences: Iterable[str]) -> list[str]:
 def rouge_words(text: str, *, stem: bool = False) -> list[str]:
     """Return the lower-case runs of ASCII letters and digits, as ``rouge-score`` does.
 
-    Text in other scripts has no tokens at all, which is the reference's behaviour.
-
-    Args:
-        stem: Cut words of more than three letters with NLTK's Porter stemmer.
+    Text in other scripts has no tokens at all, which is the reference's behaviour. To stem is to cut words of more than
+    three letters with NLTK's Porter stemmer.
     """
     words = _ROUGE_WORD.findall(text.lower())
     if not stem:
