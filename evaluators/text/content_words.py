@@ -246,8 +246,8 @@ _DAY_OF_MONTH: Final = re.compile(
 def with_iso_dates(text: str) -> str:
     """Return a text with ``2018-02-09`` in the place of "9 February 2018" and "February 9th, 2018".
 
-    Months are read in nine languages. A day without its year becomes ``--02-09``. Dates in digits alone are left as they
-    are: they have no sure order.
+    Months are read in nine languages. A day without its year becomes ``--02-09``. Dates in digits alone are left as
+    they are: they have no sure order.
     """
     if not any(character.isdigit() for character in text):
         return text

@@ -1,14 +1,16 @@
-"""Looping: what the three ratios say of texts that repeat and texts that do not."""
+"""Looping: what the three ratios say; the longest repeat equals brute force, and hostile texts take seconds."""
 
+import random
+import time
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Row
-from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
+from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection, Repeat, longest_repeat
 from leadline.evaluators.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))
@@ -18,14 +20,6 @@ def score(text):
     return LoopingDetection().score([Row("case", "model", actual_answer=text)], TOOLS)[0]
 
 
-def longest_by_brute_force(text):
-    for length in range(len(text) // 2, 0, -1):
-        most = max(text.count(text[start : start + length]) for start in range(len(text) - length + 1))
-        if most > 1:
-            return length * most / len(text)
-    return 0.0
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.text("ab. ", max_size=40), st.text(max_size=20)))
 def test_ratios_equal_their_definitions(text):
@@ -33,7 +27,9 @@ def test_ratios_equal_their_definitions(text):
     sentences = [each.text for each in TOOLS.sentences(text) if len(each.text) >= 10]
     raw = text.encode("utf-8", errors="surrogatepass")
     assert values["unique_sentences"] == (len(set(sentences)) / len(sentences) if sentences else 1.0)
-    assert values["longest_repeated_substring"] == pytest.approx(longest_by_brute_force(text), abs=1e-12)
+    assert values["longest_repeated_substring"] == pytest.approx(
+        brute_force(text).covered / max(1, len(text)), abs=1e-12
+    )
     assert values["compression_ratio"] == (min(1.0, len(zlib.compress(raw, 9)) / len(raw)) if raw else 1.0)
     assert all(0 <= value <= 1 for value in values.values())
 
@@ -66,20 +62,69 @@ def test_ordinary_prose_does_not_loop():
     assert not found.evidence
 
 
-def test_short_sentences_are_left_out():
-    assert score("Yes. Yes. Yes. Yes.").values["unique_sentences"] == 1.0
-    assert score("Yes. Yes. It is so indeed. It is so indeed.").values["unique_sentences"] == 0.5
+MILLION = 1_000_000
 
 
-def test_an_empty_answer_does_not_loop():
-    assert dict(score("").values) == {
-        "unique_sentences": 1.0,
-        "longest_repeated_substring": 0.0,
-        "compression_ratio": 1.0,
-    }
+def brute_force(text):
+    for length in range(len(text) // 2, 0, -1):
+        most, found = 1, ""
+        for start in range(len(text) - length + 1):
+            piece = text[start : start + length]
+            if text.count(piece) > most:
+                most, found = text.count(piece), piece
+        if found:
+            starts, at = [], 0
+            while (at := text.find(found, at)) >= 0:
+                starts.append(at)
+                at += length
+            return Repeat(length, tuple(starts))
+    return Repeat(0, ())
 
 
-def test_occurrences_do_not_overlap():
-    assert score("aaaa").values["longest_repeated_substring"] == 1.0
-    assert score("aaa").values["longest_repeated_substring"] == 1.0
-    assert score("abcabcab").values["longest_repeated_substring"] == 6 / 8
+@settings(max_examples=1500, deadline=None)
+@given(st.one_of(st.text("ab", max_size=45), st.text("abc\ud800😀 ", max_size=45), st.text(max_size=20)))
+@example("")
+@example("aaaa")
+@example("abcdefgh abcdefgh")
+@example("abcabcXabc")
+def test_repeat_equals_brute_force(text):
+    assert longest_repeat(text) == brute_force(text)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.integers(40, 120), st.randoms(use_true_random=False))
+def test_a_planted_loop_is_found_among_many_kinds_of_characters(times, length, draw):
+    kinds = [chr(point) for point in range(0x4E00, 0x4E00 + 600)]
+    loop = "".join(draw.sample(kinds, length))
+    text = "".join(draw.sample(kinds, 30)) + loop * (times + 1)
+    assert longest_repeat(text).length >= length * ((times + 1) // 2)
+
+
+def thue_morse(size):
+    return "".join("ab"[number.bit_count() % 2] for number in range(size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("a" * MILLION, 500_000),
+        ("ab" * (MILLION // 2), 500_000),
+        (thue_morse(MILLION), 262_144),
+        ("".join(random.Random(1).choices("ab", k=MILLION)), 37),
+        ("".join(map(chr, random.Random(2).choices(range(0x100, 0x3000), k=MILLION))), 2),
+    ],
+    ids=["one letter", "two letters", "Thue-Morse", "random bits", "random letters"],
+)
+def test_a_hostile_megabyte_takes_seconds(text, length):
+    began = time.process_time()
+    repeat = longest_repeat(text)
+    assert repeat.length == length
+    assert len(repeat.starts) >= 2
+    assert len({text[start : start + length] for start in repeat.starts}) == 1
+    assert all(b - a >= length for a, b in zip(repeat.starts, repeat.starts[1:], strict=False))
+    assert time.process_time() - began < 60
+    if length < 100:
+        first = {}
+        longer = range(len(text) - length)
+        assert all(start - first.setdefault(text[start : start + length + 1], start) <= length for start in longer)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Source, Span
 from leadline.evaluators.generation.ragas import f_score, harmonic_mean, relevancy
-from leadline.evaluators.retrieval.ragas import average_precision
 from leadline.evaluators.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
@@ -53,18 +52,6 @@ PRECISION_CASES = [
     ([1, 0, 1, 0, 1], 0.7555555555303703), ([0, 1, 0, 0, 1], 0.4499999999775),
 ]  # fmt: skip
 RECALL_CASES = [([1], 1.0), ([0], 0.0), ([1, 1, 0, 1], 0.75), ([0, 0], 0.0), ([1, 0, 0], 0.3333333333333333)]
-CORRECTNESS_CASES = [
-    # tp, fp, fn, beta, similarity, factuality, answer correctness
-    (0, 0, 0, 1.0, 0.8, 0.0, 0.2),
-    (0, 1, 1, 2.0, 0.8, 0.0, 0.2),
-    (3, 0, 0, 1.0, 0.0, 1.0, 0.75),
-    (3, 0, 0, 0.5, 0.8, 1.0, 0.95),
-    (3, 1, 2, 1.0, 0.0, 0.6666666666666666, 0.5),
-    (3, 1, 2, 2.0, 0.0, 0.625, 0.46875),
-    (3, 1, 2, 0.5, 1.0, 0.7142857142857143, 0.7857142857142857),
-    (1, 0, 1, 1.0, 0.8, 0.6666666666666666, 0.7),
-    (5, 5, 0, 1.0, 0.8, 0.6666666666666666, 0.7),
-]
 
 
 @pytest.mark.parametrize(("flags", "expected"), FAITHFULNESS_CASES)
@@ -114,14 +101,6 @@ def test_answer_relevancy_is_the_mean_cosine(generated: list[str], noncommittal:
     assert value(result) == pytest.approx(expected, abs=1e-6)
     assert len(judge.asked) == 1
     assert result.evidence.data["questions"] == generated
-
-
-@pytest.mark.parametrize(("tp", "fp", "fn", "beta", "similarity", "factuality", "expected"), CORRECTNESS_CASES)
-def test_the_f_score_and_the_weighted_mean(
-    tp: int, fp: int, fn: int, beta: float, similarity: float, factuality: float, expected: float
-) -> None:
-    assert f_score(tp, fp, fn, beta) == pytest.approx(factuality, abs=1e-12)
-    assert 0.75 * f_score(tp, fp, fn, beta) + 0.25 * similarity == pytest.approx(expected, abs=1e-12)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.floats(0.1, 10))
@@ -260,14 +239,6 @@ def test_the_number_of_questions_is_a_parameter_of_ragas_too() -> None:
     result, judge = score("ragas", FOUR | {QUESTIONS: questions("near")}, generated_questions=1)
     assert value(result, "answer_relevancy") == pytest.approx(1.0)
     assert any("exactly 1 questions" in prompt for prompt in judge.asked)
-
-
-@given(st.lists(st.booleans(), max_size=30))
-def test_average_precision_is_1_exactly_when_the_useful_ones_are_first(useful: list[bool]) -> None:
-    found = average_precision(useful)
-    assert 0 <= found <= 1
-    first = sorted(useful, reverse=True)
-    assert (found == 1.0) == (any(useful) and useful == first)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=10))

@@ -357,7 +357,9 @@ def test_average_precision_is_the_formula(useful: list[bool]) -> None:
     precision_at = [Fraction(sum(verdicts[:k]), k) for k in range(1, len(verdicts) + 1)]
     total = sum(p * v for p, v in zip(precision_at, verdicts, strict=True))
     expected = total / sum(verdicts) if any(verdicts) else 0
-    assert average_precision(useful) == pytest.approx(float(expected), abs=1e-12)
+    found = average_precision(useful)
+    assert found == pytest.approx(float(expected), abs=1e-12)
+    assert (found == 1.0) == (any(useful) and useful == sorted(useful, reverse=True))
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,4 +1,6 @@
-"""ROUGE equals rouge-score."""
+"""ROUGE and its common subsequences equal rouge-score; huge texts are refused rather than waited for."""
+
+import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -6,7 +8,8 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext, Params
 from leadline.evaluators.data import Reason, Row, Unscored
-from leadline.evaluators.summarization.rouge import Rouge, RougeParams
+from leadline.evaluators.summarization import rouge
+from leadline.evaluators.summarization.rouge import Rouge, RougeParams, lcs_length, union_lcs
 
 TOOLS = EvalContext()
 WORDS = st.sampled_from(["the", "cats", "Sat.", "on", "a", "mat,", "running", "run", "flies", "\n", "Ünï", "42"])
@@ -32,15 +35,6 @@ def test_equals_rouge_score_to_the_last_digits(answer, expected, stem):
     assert list(ours.values()) == pytest.approx([score.fmeasure for score in scores.values()], abs=1e-12)
 
 
-def test_each_metric_takes_its_own_best_reference():
-    one, two = "b a d c", "a b x y"
-    assert values("a b c d", one, two) == {
-        "rouge_1": values("a b c d", one)["rouge_1"],
-        "rouge_2": values("a b c d", two)["rouge_2"],
-        "rouge_l": 0.5,
-    }
-
-
 def test_stemming_is_off_by_default_and_changes_the_scores_key():
     assert values("he flies", "he fly")["rouge_1"] == 0.5
     assert values("he jumping", "he jumps", use_stemmer=True)["rouge_1"] == 1.0
@@ -55,3 +49,48 @@ def test_texts_too_long_for_a_common_subsequence_are_unscored_in_rouge_l_alone()
     assert isinstance(scores["rouge_l"], Unscored)
     assert scores["rouge_l"].reason is Reason.UNSCORABLE
     assert "600,000 words" in scores["rouge_l"].message
+
+
+TOKENS = st.lists(st.sampled_from(["a", "b", "c", "dd"]), max_size=14)
+
+
+@settings(max_examples=500, deadline=None)
+@given(TOKENS, TOKENS)
+def test_length_equals_the_table(a, b):
+    from rouge_score.rouge_scorer import _lcs_table
+
+    assert lcs_length(a, b) == _lcs_table(a, b)[-1][-1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from("abc"), max_size=60), st.lists(st.sampled_from("abx"), max_size=60))
+def test_long_texts_take_another_way_to_the_same_length(a, b):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rouge, "_SHORT", 0)
+        long_way = lcs_length(a, b)
+    assert long_way == lcs_length(a, b)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(TOKENS, max_size=4), st.lists(TOKENS, max_size=4))
+def test_union_is_the_one_that_rouge_score_chooses(lines, others):
+    from rouge_score.rouge_scorer import _union_lcs
+
+    assert union_lcs(lines, others) == [_union_lcs(line, others) for line in lines]
+
+
+@pytest.mark.slow
+def test_two_texts_of_a_megabyte_take_seconds():
+    began = time.process_time()
+    words = [f"w{number % 977}" for number in range(170_000)]
+    assert lcs_length(words, words[1:]) == 169_999
+    assert time.process_time() - began < 60
+
+
+def test_what_would_take_minutes_is_refused():
+    with pytest.raises(OverflowError, match="1,000,000 and 1,000,000 words"):
+        lcs_length(["a"] * 1_000_000, ["b"] * 1_000_000)
+    with pytest.raises(OverflowError, match="lines"):
+        union_lcs([[str(n)] for n in range(8000)], [[str(n)] for n in range(8000)])
+    with pytest.raises(OverflowError, match="lines"):
+        union_lcs([["a"] * 100_000], [["b"] * 100_000])

@@ -40,10 +40,7 @@ def test_a_condition_that_took_too_long_on_three_texts_is_not_tried_again(clock:
     budget = RegexTimeBudget()
     for _ in range(STRIKES):
         assert hang(budget, clock, "slow") == pytest.approx(2.0)
-    with (
-        pytest.raises(TimeoutError, match="on 3 other texts and was not tried again"),
-        budget.waiting("slow"),
-    ):
+    with pytest.raises(TimeoutError, match="on 3 other texts and was not tried again"), budget.waiting("slow"):
         pytest.fail("the condition was tried again")
 
 
