@@ -128,3 +128,8 @@ def test_a_hostile_megabyte_takes_seconds(text, length):
         first = {}
         longer = range(len(text) - length)
         assert all(start - first.setdefault(text[start : start + length + 1], start) <= length for start in longer)
+
+
+def test_short_sentences_are_left_out():
+    assert score("Yes. Yes. Yes. Yes.").values["unique_sentences"] == 1.0
+    assert score("Yes. Yes. It is so indeed. It is so indeed.").values["unique_sentences"] == 0.5
