@@ -22,10 +22,8 @@ from leadline.evaluators.data import (
     clip,
 )
 from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
-from leadline.evaluators.vision.engine.image_batch import COCO_MOST, MatchedBatch, Rules, match_images
-from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under, values_by_image
-from leadline.evaluators.vision.engine.payload import pack
-from leadline.evaluators.vision.engine.ranking import Method
+from leadline.evaluators.vision.engine.matching import COCO_MOST, MatchedBatch, Method, Rules, match_images
+from leadline.evaluators.vision.engine.ranking import Dataset, gather, metrics_under, values_by_image
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -227,7 +225,7 @@ class ObjectDetection(Evaluator):
         return [
             RowScore(self._values(each), evidence=evidence, payload=payload)
             for each, evidence, payload in zip(
-                values, _evidence(matched, rules, len(rows)), _payloads(matched, len(rows)), strict=True
+                values, _evidence(matched, rules, len(rows)), matched.payloads(len(rows)), strict=True
             )
         ]
 
@@ -301,17 +299,3 @@ def _evidence(matched: MatchedBatch, rules: Rules, images: int) -> list[Evidence
     )
     at = f"(IoU {rules.thresholds[rules.curve]:g}, any score)"
     return [Evidence(f"Found {found} of {true}, with {wrong} false predictions {at}.") for found, true, wrong in counts]
-
-
-def _payloads(matched: MatchedBatch, images: int) -> list[Json]:
-    """Return the payload of each image."""
-    predicted = np.searchsorted(matched.predictions.image, np.arange(images + 1))
-    true = np.searchsorted(matched.truth.image, np.arange(images + 1))
-    return [
-        pack(
-            matched.names,
-            matched.prediction_records[predicted[image] : predicted[image + 1]],
-            matched.truth_records[true[image] : true[image + 1]],
-        )
-        for image in range(images)
-    ]

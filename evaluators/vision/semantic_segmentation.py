@@ -9,9 +9,15 @@ import numpy as np
 
 from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
 from leadline.evaluators.data import Details, Evidence, Json, LabelMap, Reason, Row, RowField, RowScore, clip
-from leadline.evaluators.vision.engine.regions import Overlap, overlaps
-from leadline.evaluators.vision.engine.segmentation import Segmented, gather, pack, pooled
-from leadline.evaluators.vision.engine.segmentation_details import details
+from leadline.evaluators.vision.engine.segmentation import (
+    Overlap,
+    Segmented,
+    details,
+    gather,
+    overlaps,
+    pack,
+    pooled,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,10 +1,7 @@
 """Geometry, matching and curves that the vision evaluators share.
 
-Detection, in the order of its work: ``objects`` turns annotations into arrays (``planar`` and ``mask_runs`` are their
-geometries), ``overlap`` finds pairs and their IoU, ``image_batch`` gives each prediction of a batch its ground truth,
-``payload`` writes down an image, ``ranking`` measures precision and recall, and ``image_set`` gathers the images of a
-model and takes the means. ``detection_errors``, ``detection_records`` and ``detection_details`` show what went wrong.
-
-Segmentation: ``regions`` compares the regions of an image, ``segmentation`` sums their areas over a dataset, and
-``segmentation_details`` shows the result by label.
+Detection, in the order of its work: ``objects`` turns annotations into arrays (``geometry`` has their forms) and finds
+the pairs that overlap, ``matching`` gives each prediction of a batch its ground truth and writes down the images,
+``ranking`` gathers the images of a model, measures precision and recall and takes the means, and
+``detection_details`` shows what went wrong. ``segmentation`` does all of this for the regions of images.
 """

@@ -1,4 +1,4 @@
-"""The labelled geometries of many images as flat arrays, in the least detailed type that an image's two sides share.
+"""The labelled geometries of many images as flat arrays, and the pairs of predictions and ground truth that overlap.
 
 An annotation's detail is that of its geometry: a box is less detailed than a polygon, a polygon less than a raster.
 Within an image all annotations are converted to the least detailed geometry among them: a raster becomes the outline
@@ -8,14 +8,27 @@ of its pixels, a polygon or raster the axis-aligned box around it. Pixel ``(row,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from leadline.evaluators.data import Annotation, Annotations, LabelName, geometry, parts
-from leadline.evaluators.vision.engine import mask_runs, planar
+from leadline.evaluators.vision.engine.geometry import (
+    Box,
+    Runs,
+    Shape,
+    areas,
+    bounds,
+    box_shape,
+    outline,
+    polygon,
+    runs_of,
+    same_size,
+    shared_areas,
+    shared_pixels,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,6 +37,9 @@ Detail: TypeAlias = Literal["box", "polygon", "raster"]
 
 _NAMES: Final[tuple[Detail, ...]] = ("box", "polygon", "raster")
 _DETAIL: Final[dict[str, int]] = {name: detail for detail, name in enumerate(_NAMES)}
+
+_MOST_PAIRS: Final = 1_000_000
+"""Pairs in memory at a time: some 100 MB."""
 
 
 class Labels:
@@ -68,7 +84,7 @@ class Objects:
         index: Position of the annotation in its image's list.
         crowd: Whether it is a region of ground truth around a group of objects.
         box: Axis-aligned box around it, shape ``(n, 4)``.
-        shape: The geometry where it is no axis-aligned box: a shapely shape or :class:`~.mask_runs.Runs`.
+        shape: The geometry where it is no axis-aligned box: a shapely shape or :class:`~.geometry.Runs`.
     """
 
     image: npt.NDArray[np.int64]
@@ -128,7 +144,7 @@ def common_detail(annotations: Iterable[Annotation], wanted: Detail | None) -> D
     detail = wanted or _NAMES[least]
     if _DETAIL[detail] > least:
         raise ValueError(f"a {_NAMES[least]} cannot be converted to a {wanted}, which is more detailed")
-    mask_runs.same_size(tuple(raster["size"]) for raster in (a["raster"] for a in annotations if "raster" in a))
+    same_size(tuple(raster["size"]) for raster in (a["raster"] for a in annotations if "raster" in a))
     return detail
 
 
@@ -177,14 +193,14 @@ def collect(images: Sequence[tuple[Sequence[tuple[int, Annotation]], Detail]], l
     )
 
 
-def _masks_of(images: Sequence[tuple[Sequence[tuple[int, Annotation]], Detail]]) -> dict[int, mask_runs.Runs]:
+def _masks_of(images: Sequence[tuple[Sequence[tuple[int, Annotation]], Detail]]) -> dict[int, Runs]:
     """Return the runs of all masks of a batch by the identity of their annotations, decoded together."""
     masked = [annotation for listed, _ in images for _, annotation in listed if "raster" in annotation]
-    runs = mask_runs.from_rasters([annotation["raster"] for annotation in masked]) if masked else []
+    runs = runs_of([annotation["raster"] for annotation in masked]) if masked else []
     return {id(annotation): one for annotation, one in zip(masked, runs, strict=True)}
 
 
-def convert(annotation: Annotation, detail: Detail, runs: mask_runs.Runs | None = None) -> tuple[Sequence[float], Any]:
+def convert(annotation: Annotation, detail: Detail, runs: Runs | None = None) -> tuple[Sequence[float], Any]:
     """Return the box around an annotation and its geometry at a level of detail, ``None`` where that is the box.
 
     Args:
@@ -192,24 +208,171 @@ def convert(annotation: Annotation, detail: Detail, runs: mask_runs.Runs | None 
         runs: Its mask, where it was decoded before.
     """
     if "raster" in annotation:
-        runs = mask_runs.from_raster(annotation["raster"]) if runs is None else runs
+        runs = runs_of([annotation["raster"]])[0] if runs is None else runs
         if detail == "raster":
-            return mask_runs.envelope(runs), runs
-        return mask_runs.envelope(runs), None if detail == "box" else planar.from_runs(runs)
+            return runs.box, runs
+        return runs.box, None if detail == "box" else outline(runs)
     if "polygon" in annotation:
         if detail == "box":
             return _around([point for rings in parts(annotation) for point in rings[0]]), None
-        shape = planar.from_parts(parts(annotation))
-        return planar.envelope(shape), shape
+        shape = polygon(parts(annotation))
+        return bounds(shape), shape
     corners: Any = annotation["box"]
     if isinstance(corners[0], float | int):
         return corners, None
     around = _around(corners)
     if all(x in around[::2] and y in around[1::2] for x, y in corners) and len({tuple(c) for c in corners}) == 4:
         return around, None
-    return around, planar.from_parts([[corners]])
+    return around, polygon([[corners]])
 
 
-def _around(points: Sequence[Sequence[float]]) -> tuple[float, float, float, float]:
+def _around(points: Sequence[Sequence[float]]) -> Box:
     xs, ys = [point[0] for point in points], [point[1] for point in points]
     return min(xs), min(ys), max(xs), max(ys)
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Predictions and ground truth of one image and label key that overlap, ordered by prediction.
+
+    Attributes:
+        prediction: Line of the prediction, shape ``(n,)``.
+        truth: Line of the ground truth.
+        iou: Area of the intersection over that of the union; over that of the prediction where the truth is a crowd.
+    """
+
+    prediction: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]
+    iou: npt.NDArray[np.float64]
+
+    def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Pairs:
+        """Return the pairs at the given positions, or where a mask is true."""
+        return Pairs(self.prediction[which], self.truth[which], self.iou[which])
+
+
+def overlapping(predictions: Objects, truth: Objects, key_of: npt.NDArray[np.int64], least: float) -> Pairs:
+    """Return the pairs within an image and label key whose IoU is at least ``least``, which is above 0.
+
+    Geometries without an area overlap nothing. Boxes that do not touch are sorted out before anything exact is
+    computed.
+
+    Args:
+        predictions: The predictions of a batch.
+        truth: Its ground truth.
+        key_of: Number of each label's key.
+        least: Least IoU, above 0.
+    """
+    exact = (_exact(pairs, predictions, truth) for pairs in _candidates(predictions, truth, key_of))
+    found = [pairs.take(pairs.iou >= least) for pairs in exact]
+    if not found:
+        nothing = np.empty(0, dtype=np.int64)
+        return Pairs(nothing, nothing, np.empty(0))
+    return Pairs(
+        np.concatenate([pairs.prediction for pairs in found]),
+        np.concatenate([pairs.truth for pairs in found]),
+        np.concatenate([pairs.iou for pairs in found]),
+    )
+
+
+def _candidates(predictions: Objects, truth: Objects, key_of: npt.NDArray[np.int64]) -> Iterator[Pairs]:
+    """Yield, in portions, the pairs whose boxes overlap; ``iou`` is that of the boxes."""
+    if not len(predictions) or not len(truth):
+        return
+    keys = int(key_of.max()) + 1
+    group = predictions.image * keys + key_of[predictions.label]
+    truth_group = truth.image * keys + key_of[truth.label]
+    order = np.argsort(truth_group, kind="stable")
+    first = np.searchsorted(truth_group[order], group, "left")
+    count = np.searchsorted(truth_group[order], group, "right") - first
+    until = np.cumsum(count)
+    start = 0
+    while start < len(count):
+        before = until[start] - count[start]
+        stop = max(start + 1, int(np.searchsorted(until, before + _MOST_PAIRS, "right")))
+        number = count[start:stop]
+        prediction = np.repeat(np.arange(start, stop), number)
+        within = np.arange(len(prediction)) - np.repeat(np.cumsum(number) - number, number)
+        pairs = _box_iou(prediction, order[first[prediction] + within], predictions, truth)
+        if len(pairs.iou):
+            yield pairs
+        start = stop
+
+
+def _box_iou(
+    prediction: npt.NDArray[np.int64], true: npt.NDArray[np.int64], predictions: Objects, truth: Objects
+) -> Pairs:
+    a, b = predictions.box, truth.box
+    width = np.minimum(a[prediction, 2], b[true, 2]) - np.maximum(a[prediction, 0], b[true, 0])
+    near = np.flatnonzero(width > 0)
+    prediction, true, width = prediction[near], true[near], width[near]
+    height = np.minimum(a[prediction, 3], b[true, 3]) - np.maximum(a[prediction, 1], b[true, 1])
+    near = np.flatnonzero(height > 0)
+    prediction, true = prediction[near], true[near]
+    shared = width[near] * height[near]
+    return Pairs(prediction, true, _ratio(shared, _box_area(a)[prediction], _box_area(b)[true], truth.crowd[true]))
+
+
+def _box_area(box: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    area: npt.NDArray[np.float64] = (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])
+    return area
+
+
+def _ratio(
+    shared: npt.NDArray[np.float64],
+    predicted: npt.NDArray[np.float64],
+    true: npt.NDArray[np.float64],
+    crowd: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float64]:
+    union = np.where(crowd, predicted, predicted + true - shared)
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def _exact(pairs: Pairs, predictions: Objects, truth: Objects) -> Pairs:
+    """Replace the IoU of boxes by that of the geometries that are no axis-aligned boxes."""
+    if not predictions.shape and not truth.shape:
+        return pairs
+    shaped = np.array(
+        [
+            p in predictions.shape or t in truth.shape
+            for p, t in zip(pairs.prediction.tolist(), pairs.truth.tolist(), strict=True)
+        ],
+        dtype=bool,
+    )
+    masks = np.array([isinstance(truth.shape.get(t), Runs) for t in pairs.truth.tolist()], dtype=bool)
+    iou = pairs.iou.copy()
+    for which, measure in ((np.flatnonzero(shaped & masks), _of_masks), (np.flatnonzero(shaped & ~masks), _of_planar)):
+        if len(which):
+            shared, predicted, true = measure(pairs.take(which), predictions, truth)
+            iou[which] = _ratio(shared, predicted, true, truth.crowd[pairs.truth[which]])
+    return Pairs(pairs.prediction, pairs.truth, iou)
+
+
+def _of_masks(
+    pairs: Pairs, predictions: Objects, truth: Objects
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the intersections and both areas of masks, in pixels; all that meet one true mask are measured at once."""
+    shared = np.zeros(len(pairs.truth))
+    order = np.argsort(pairs.truth, kind="stable")
+    for which in np.split(order, np.flatnonzero(np.diff(pairs.truth[order])) + 1):
+        masks = [predictions.shape[p] for p in pairs.prediction[which].tolist()]
+        shared[which] = shared_pixels(masks, truth.shape[int(pairs.truth[which[0]])])
+    return shared, _mask_areas(predictions, pairs.prediction), _mask_areas(truth, pairs.truth)
+
+
+def _mask_areas(objects: Objects, lines: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    different, where = np.unique(lines, return_inverse=True)
+    return np.array([objects.shape[line].area for line in different.tolist()], dtype=np.float64)[where]
+
+
+def _of_planar(
+    pairs: Pairs, predictions: Objects, truth: Objects
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the intersections and both areas of polygons and rotated boxes."""
+    left = [_planar_shape(predictions, line) for line in pairs.prediction.tolist()]
+    right = [_planar_shape(truth, line) for line in pairs.truth.tolist()]
+    return shared_areas(left, right), areas(left), areas(right)
+
+
+def _planar_shape(objects: Objects, line: int) -> Shape:
+    shape = objects.shape.get(line)
+    return box_shape(objects.box[line].tolist()) if shape is None else shape

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from leadline.evaluators.data import decode_counts
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.vision.engine import mask_runs, planar
-from leadline.evaluators.vision.engine.objects import common_detail, convert
+from leadline.evaluators.vision.engine import geometry
+from leadline.evaluators.vision.engine.objects import Labels, collect, common_detail, convert, overlapping
 from tests.support.datasets.detections import annotation, raster
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 12))
@@ -23,20 +23,20 @@ def masks(draw, number: int) -> list[np.ndarray]:
     return [draw(arrays(np.bool_, size)) for _ in range(number)]
 
 
-def runs(mask: np.ndarray) -> mask_runs.Runs:
-    return mask_runs.from_raster(raster(mask))
+def runs(mask: np.ndarray) -> geometry.Runs:
+    return geometry.runs_of([raster(mask)])[0]
 
 
 @given(masks(4))
 def test_shared_pixels_are_those_of_the_decoded_masks(found):
     *many, one = found
-    shared = mask_runs.intersections([runs(mask) for mask in many], runs(one))
+    shared = geometry.shared_pixels([runs(mask) for mask in many], runs(one))
     assert shared.tolist() == [int((mask & one).sum()) for mask in many]
 
 
 @given(masks(3))
 def test_a_union_is_that_of_the_decoded_masks(found):
-    together = mask_runs.union([runs(mask) for mask in found])
+    together = geometry.united_masks([runs(mask) for mask in found])
     expected = runs(np.logical_or.reduce(found))
     assert (together.starts.tolist(), together.ends.tolist()) == (expected.starts.tolist(), expected.ends.tolist())
     assert together.area == int(np.logical_or.reduce(found).sum())
@@ -47,15 +47,15 @@ def test_the_box_around_a_mask_is_that_of_its_pixels(found):
     [mask] = found
     rows, columns = np.nonzero(mask)
     expected = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) if len(rows) else (0, 0, 0, 0)
-    assert mask_runs.envelope(runs(mask)) == expected
+    assert runs(mask).box == expected
 
 
 @settings(deadline=None, max_examples=40)
 @given(masks(2))
 def test_outlines_of_masks_have_the_areas_of_their_pixels(found):
-    one, other = (planar.from_runs(runs(mask)) for mask in found)
-    assert planar.area([one, other]) == pytest.approx([mask.sum() for mask in found])
-    assert planar.intersection([one], [other]) == pytest.approx([(found[0] & found[1]).sum()])
+    one, other = (geometry.outline(runs(mask)) for mask in found)
+    assert geometry.areas([one, other]) == pytest.approx([mask.sum() for mask in found])
+    assert geometry.shared_areas([one], [other]) == pytest.approx([(found[0] & found[1]).sum()])
 
 
 def whole_rectangles() -> st.SearchStrategy[list[float]]:
@@ -75,9 +75,6 @@ def filled(box: list[float]) -> np.ndarray:
 @settings(deadline=None, max_examples=60)
 @given(whole_rectangles(), whole_rectangles())
 def test_boxes_polygons_and_masks_of_one_shape_have_one_iou(one, other):
-    from leadline.evaluators.vision.engine.objects import Labels, collect
-    from leadline.evaluators.vision.engine.overlap import overlapping
-
     expected = (filled(one) & filled(other)).sum() / (filled(one) | filled(other)).sum()
     forms = {
         "box": lambda box: {"box": box},
@@ -97,27 +94,27 @@ def test_boxes_polygons_and_masks_of_one_shape_have_one_iou(one, other):
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 30), st.floats(0, 30)), min_size=3, max_size=8))
 def test_any_outline_has_an_area_no_greater_than_its_box(points):
-    shape = planar.from_parts([[points]])
-    left, top, right, bottom = planar.envelope(shape)
-    assert 0 <= planar.area([shape])[0] <= (right - left) * (bottom - top) + 1e-9
+    shape = geometry.polygon([[points]])
+    left, top, right, bottom = geometry.bounds(shape)
+    assert 0 <= geometry.areas([shape])[0] <= (right - left) * (bottom - top) + 1e-9
     assert shape.is_valid
 
 
 def test_an_outline_that_crosses_itself_encloses_its_loops():
     bow_tie = [[0.0, 0.0], [10.0, 10.0], [10.0, 0.0], [0.0, 10.0]]
-    assert planar.area([planar.from_parts([[bow_tie]])])[0] == pytest.approx(50.0)
+    assert geometry.areas([geometry.polygon([[bow_tie]])])[0] == pytest.approx(50.0)
 
 
 def test_holes_and_parts_count():
     outer = [[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]]
     hole = [[2.0, 2.0], [4.0, 2.0], [4.0, 4.0], [2.0, 4.0]]
     far = [[20.0, 0.0], [21.0, 0.0], [21.0, 1.0], [20.0, 1.0]]
-    assert planar.area([planar.from_parts([[outer, hole], [far]])])[0] == pytest.approx(97.0)
+    assert geometry.areas([geometry.polygon([[outer, hole], [far]])])[0] == pytest.approx(97.0)
 
 
 def test_a_rotated_box_has_its_own_area_and_a_straight_one_is_a_box():
     _, rotated = convert(annotation("cat", box=[[5.0, 0.0], [10.0, 5.0], [5.0, 10.0], [0.0, 5.0]]), "box")
-    assert planar.area([rotated])[0] == pytest.approx(50.0)
+    assert geometry.areas([rotated])[0] == pytest.approx(50.0)
     assert convert(annotation("cat", box=[[0.0, 0.0], [4.0, 0.0], [4.0, 2.0], [0.0, 2.0]]), "box") == (
         (0.0, 0.0, 4.0, 2.0),
         None,
@@ -146,8 +143,8 @@ def test_masks_of_one_image_have_one_size():
 def test_masks_decoded_together_are_those_decoded_alone(found):
     written = [raster(mask) for mask in found]
     written[1] = written[1] | {"counts": decode_counts(written[1]["counts"]).tolist()}
-    together = mask_runs.from_rasters(written)
-    for mask, alone in zip(together, map(mask_runs.from_raster, written), strict=True):
+    together = geometry.runs_of(written)
+    for mask, alone in zip(together, (geometry.runs_of([one])[0] for one in written), strict=True):
         assert (mask.size, mask.starts.tolist(), mask.ends.tolist()) == (
             alone.size,
             alone.starts.tolist(),

@@ -5,28 +5,71 @@ Everything is computed for all images of a batch at once; nothing of one image t
 Predictions take their turn by falling score. At each threshold a prediction finds the best of its candidates that
 no other prediction has found yet. Turns of different groups (an image and a label) do not depend on each other, so
 that the n-th turns of all groups are taken together.
+
+The payload of an image is its predictions and ground truth and how they were matched, as short JSON: lines are packed
+as base64 of little-endian records, some 25 characters a prediction, and labels are written once per image as
+``{key: [value, …]}`` and numbered in that order.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from leadline.evaluators.data import Annotations, LabelName
-from leadline.evaluators.vision.engine.objects import Detail, Labels, Objects, collect, common_detail, countable
-from leadline.evaluators.vision.engine.overlap import Pairs, overlapping
-from leadline.evaluators.vision.engine.payload import NEVER, RIGHT, WRONG, Records, prediction_type, truth_type
-from leadline.evaluators.vision.engine.ranking import Method
+from leadline.evaluators.data import Annotations, Json, LabelName
+from leadline.evaluators.vision.engine.objects import (
+    Detail,
+    Labels,
+    Objects,
+    Pairs,
+    collect,
+    common_detail,
+    countable,
+    overlapping,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+Method: TypeAlias = Literal["valor", "coco"]
+Records: TypeAlias = "npt.NDArray[np.void]"
+
+RIGHT: Final = 1
+"""Bit of ``how``: the prediction overlaps a ground truth of its label (by the IoU of the curves)."""
+
+WRONG: Final = 2
+"""Bit of ``how``: it overlaps a ground truth of another label of its key."""
+
+NEVER: Final = -1.0
+"""Score of a ground truth that no prediction overlaps."""
 
 COCO_MOST: Final = 100
 """Predictions of one image and label that COCO looks at, the most confident ones."""
+
+
+def prediction_type(thresholds: int) -> np.dtype[np.void]:
+    """Return the record of a prediction.
+
+    ``label`` and ``index`` (its place in the row's annotations), ``score``, the bits ``hits`` and ``ignored`` by IoU
+    threshold, and ``how``.
+    """
+    bits = next(f"<u{size}" for size in (2, 4, 8) if thresholds <= 8 * size)
+    return np.dtype(
+        [("label", "<u4"), ("index", "<u4"), ("score", "<f8"), ("hits", bits), ("ignored", bits), ("how", "u1")]
+    )
+
+
+def truth_type() -> np.dtype[np.void]:
+    """Return the record of a ground truth.
+
+    ``label`` and ``index``, the highest score of a prediction that overlaps it with its label (``right``) and with
+    another (``wrong``), and the line of its prediction in the confusion matrix, -1 for none.
+    """
+    return np.dtype([("label", "<u4"), ("index", "<u4"), ("right", "<f8"), ("wrong", "<f8"), ("partner", "<i4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +116,20 @@ class MatchedBatch:
     truth_records: Records
     hits: npt.NDArray[np.bool_]
     ignored: npt.NDArray[np.bool_]
+
+    def payloads(self, images: int) -> list[Json]:
+        """Return the payload of each image of the batch."""
+        predicted, true = (
+            np.searchsorted(side.image, np.arange(images + 1)) for side in (self.predictions, self.truth)
+        )
+        return [
+            _packed(
+                self.names,
+                predictions=self.prediction_records[predicted[image] : predicted[image + 1]],
+                truth=self.truth_records[true[image] : true[image + 1]],
+            )
+            for image in range(images)
+        ]
 
 
 def match_images(images: Sequence[tuple[Annotations, Annotations]], rules: Rules) -> MatchedBatch:
@@ -258,3 +315,21 @@ def _take_turn(
     found[pairs.prediction[starts[which]], threshold] = truth
     exclusive = ~shared[truth]
     taken[truth[exclusive], threshold[exclusive]] = True
+
+
+def _packed(names: Sequence[LabelName], **sides: Records) -> Json:
+    """Return the payload of an image from the records of its sides, whose labels are numbers of ``names``."""
+    used = np.unique(np.concatenate([records["label"] for records in sides.values()])).tolist()
+    used.sort(key=lambda label: names[label])
+    labels: dict[str, list[str]] = {}
+    for label in used:
+        key, value = names[label]
+        labels.setdefault(key, []).append(value)
+    place = np.zeros(max(used, default=0) + 1, dtype=np.uint32)
+    place[used] = np.arange(len(used))
+    out: dict[str, Json] = {"labels": labels}
+    for side, records in sides.items():
+        lines = records.copy()
+        lines["label"] = place[lines["label"]]
+        out[side] = base64.b64encode(lines.tobytes()).decode("ascii")
+    return out
