@@ -42,8 +42,7 @@ from benchmarks.machine import describe
 from benchmarks.subjects import SUBJECTS, Subject
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.data import Row
-from leadline.evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, resident, runtime
-from leadline.evaluators.models.language_models import predictor
+from leadline.evaluators.models import classifiers, consistency, embedders, inference, language_models, runtime
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization import completeness_faithfulness
 
@@ -81,8 +80,8 @@ def watched(clock: Clock, device: str) -> Iterator[None]:
     kinds: tuple[tuple[Any, str, str], ...] = (
         (classifiers.Classifier, "_forward", "models"),
         (consistency.SupportModel, "_forward", "models"),
-        (nli.PairClassifier, "_forward", "models"),
-        (predictor.Predictor, "forward", "models"),
+        (classifiers.PairClassifier, "_forward", "models"),
+        (language_models.Predictor, "forward", "models"),
         (SentenceTransformer, "forward", "models"),
         (CrossEncoder, "forward", "models"),
         (completeness_faithfulness, "reduce", "reduction"),
@@ -217,7 +216,7 @@ def main() -> None:
             if device.startswith("cuda"):
                 line += f"  {torch.cuda.max_memory_allocated() / 2**20:.0f} MiB, {torch.cuda.utilization()} % busy"
             print(line, flush=True)
-            for module in (resident, embedders, cross_encoders):
+            for module in (inference, embedders):
                 module.unload()
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.embedding import SYSTEMS, WORDS, rag_rows
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Row
-from leadline.evaluators.models import consistency, cross_encoders, embedders, nli, resident
-from leadline.evaluators.models.language_models.likelihood import Passage
+from leadline.evaluators.models import classifiers, consistency, embedders, inference, runtime
+from leadline.evaluators.models.results import Passage
 from leadline.evaluators.summarization import completeness_faithfulness
 from leadline.evaluators.summarization._summac import counting
 from tests.support.models.tiny_checkpoints import MAKERS
@@ -128,7 +128,7 @@ def _request_by_request(evaluator: Any, row: Row, ctx: EvalContext) -> None:
     """Put each text that the evaluator asks its one model about through Transformers' model alone."""
     import torch
 
-    ((loaded, _),) = resident._models.values()
+    ((loaded, _),) = runtime._models.values()
     with torch.inference_mode():
         for request in evaluator.requests(row, ctx):
             _plain_result(loaded, request)
@@ -165,7 +165,7 @@ def _encoded(evaluator: Any, texts: Mapping[str, None], ctx: EvalContext) -> lis
 
 def _pair_by_pair(evaluator: Any, row: Row, ctx: EvalContext) -> None:
     """Compare the answer with each expected one alone."""
-    model = cross_encoders._loaded(evaluator.cross_encoder(ctx), ctx.settings).model
+    model = inference.pair_reader(evaluator.cross_encoder(ctx), ctx.settings).model
     for expected in row.expected_answers:
         model.predict([(expected, row.actual_answer or "")], show_progress_bar=False)
 
@@ -179,7 +179,7 @@ def _sentence_by_sentence(evaluator: Any, row: Row, ctx: EvalContext) -> None:
         dict.fromkeys(sentence.text for sentence in counting(ctx.sentences(text or "")))
         for text in (row.question, row.actual_answer)
     )
-    loaded = resident.resident(evaluator.nli(ctx), ctx.settings, nli._load)
+    loaded = runtime.resident(evaluator.nli(ctx), ctx.settings, classifiers.load_pair_classifier)
     with torch.inference_mode():
         for premise in document:
             for claim in summary:

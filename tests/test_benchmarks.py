@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import all as every
 from benchmarks import crowd, dispatch, end_to_end, judge, night, verdicts
-from leadline.evaluators.models import resident
+from leadline.evaluators.models import runtime
 
 SMALL = {
     "aggregation --cases 200 --models 2 --metrics 5 --repeats 1": "2,000 scores, 10 aggregates, 5 flips, 420 slices",
@@ -59,7 +59,7 @@ def test_a_small_size_runs_with_models(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(judge, "ROUNDS", 1)
-    resident.unload()  # they look at the one model that they have loaded
+    runtime.unload()  # they look at the one model that they have loaded
     assert WITH_MODELS[command] in said(command, monkeypatch, capsys)
 
 

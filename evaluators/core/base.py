@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.judge_client.budget import Budget
     from leadline.evaluators.judge_client.calls import Ledger
     from leadline.evaluators.judge_client.client import JudgeClient
-    from leadline.evaluators.models.shared_passes import Passes
-    from leadline.evaluators.models.vectors import VectorStore
+    from leadline.evaluators.models.vectors import Passes, VectorStore
     from leadline.evaluators.settings import JudgeConfig
 
 log = logging.getLogger("leadline.evaluators")
@@ -384,7 +383,7 @@ class EvalContext:
         Args:
             ref: The embedder.
         """
-        from leadline.evaluators.models.shared_passes import Passes
+        from leadline.evaluators.models.vectors import Passes
 
         if ref not in self._passes:
             self._passes[ref] = Passes(lambda distinct: self.embed(ref, distinct, steady=True))

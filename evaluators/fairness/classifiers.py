@@ -24,9 +24,9 @@ from leadline.evaluators.data import (
     clip,
 )
 from leadline.evaluators.ground import ErrorCode, ModelUnavailable
-from leadline.evaluators.models import classifiers
+from leadline.evaluators.models import inference
 from leadline.evaluators.models.catalogue import BIAS_DETECTION, TOXIC_BERT
-from leadline.evaluators.models.classifiers import Classified
+from leadline.evaluators.models.results import Classified, sigmoid
 
 if TYPE_CHECKING:
     from leadline.evaluators.core import EvalContext
@@ -101,7 +101,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
 
     def answers(self, requests: Sequence[str], ctx: EvalContext) -> Sequence[Classified]:
         """Return the classes of each sentence."""
-        return classifiers.classify(self.model(ctx), requests, settings=ctx.settings)
+        return inference.classify(self.model(ctx), requests, settings=ctx.settings)
 
     def measure(self, row: Row, results: Sequence[Classified], ctx: EvalContext) -> RowScore:
         """Score one row."""
@@ -110,7 +110,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
         sentences = ctx.sentences(row.actual_answer or "")
         outputs = self._outputs(results[0].labels, ctx)
         # Of shape (sentences, outputs); the larger the logit, the larger the probability.
-        probabilities = classifiers.sigmoid(np.stack([each.logits.max(axis=0) for each in results]))
+        probabilities = sigmoid(np.stack([each.logits.max(axis=0) for each in results]))
         at_most = probabilities.argmax(axis=0)
         values: dict[str, float | NotApplicable] = {}
         worst: dict[str, Json] = {}
@@ -209,7 +209,7 @@ class FairnessBias(ModelEvaluator[str, Classified]):
 
     def answers(self, requests: Sequence[str], ctx: EvalContext) -> Sequence[Classified]:
         """Return the classes of each answer."""
-        return classifiers.classify(self.model(ctx), requests, settings=ctx.settings)
+        return inference.classify(self.model(ctx), requests, settings=ctx.settings)
 
     def measure(self, row: Row, results: Sequence[Classified], ctx: EvalContext) -> RowScore:
         """Score one row."""

@@ -11,8 +11,8 @@ from leadline.evaluators.core import DataKind, JudgeKey, Metric, Spec, one_metri
 from leadline.evaluators.core.model_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
 from leadline.evaluators.data import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.ground import ModelRef
-from leadline.evaluators.models import cross_encoders
-from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models import inference
+from leadline.evaluators.models.vectors import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, STSB_ROBERTA_BASE, chosen
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
             if (row.actual_answer or "").strip()
             for number, text in _expected(row)
         }
-        compared = cross_encoders.read(ref, list(pairs.values()), settings=ctx.settings)
+        compared = inference.read(ref, list(pairs.values()), settings=ctx.settings)
         values = dict(zip(pairs, compared.values.tolist(), strict=True))
         cut = dict(zip(pairs, compared.overlong, strict=True))
         out = []

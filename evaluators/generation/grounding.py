@@ -12,10 +12,10 @@ from leadline.evaluators.core import Metric, Params, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import SPANS, EmbeddingEvaluator, ModelEvaluator, Vectors, lowest, quote
 from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.ground import ModelRef
-from leadline.evaluators.models import consistency, nli
+from leadline.evaluators.models import inference
 from leadline.evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM, VITAMINC_NLI
-from leadline.evaluators.models.consistency import Support
-from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models.results import ENTAILMENT, SUPPORT_LIMIT, Support
+from leadline.evaluators.models.vectors import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
@@ -216,10 +216,10 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
             return []
         ref = self.model(ctx)
         distinct = list(dict.fromkeys(requests))
-        pieces = nli.fit(ref, [text for pair in distinct for text in pair], settings=ctx.settings)
+        pieces = inference.fit(ref, [text for pair in distinct for text in pair], settings=ctx.settings)
         parts = {text: [text[start:end] for start, end in places] for text, places in pieces.items()}
         pairs = [(given, part) for chunk, claim in distinct for part in parts[claim] for given in parts[chunk]]
-        likely = iter(nli.infer(ref, pairs, settings=ctx.settings)[:, nli.ENTAILMENT].tolist())
+        likely = iter(inference.infer(ref, pairs, settings=ctx.settings)[:, ENTAILMENT].tolist())
         found = {
             (chunk, claim): min(max(next(likely) for _ in parts[chunk]) for _ in parts[claim])
             for chunk, claim in distinct
@@ -309,7 +309,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
 
     def answers(self, requests: Sequence[tuple[str, str]], ctx: EvalContext) -> Sequence[Support]:
         """Return how well each chunk supports its answer."""
-        return consistency.support(self.model(ctx), FLAN_T5_TOKENIZER, requests, settings=ctx.settings)
+        return inference.support(self.model(ctx), FLAN_T5_TOKENIZER, requests, settings=ctx.settings)
 
     def measure(self, row: Row, results: Sequence[Support], ctx: EvalContext) -> RowScore:
         """Score one row."""
@@ -357,7 +357,7 @@ def _windowed(long: int, chunks: int) -> Flag:
     return Flag(
         "evaluation",
         Severity.MEDIUM,
-        f"With {long} of {chunks} chunks the texts together are longer than the {consistency.LIMIT} tokens that are "
+        f"With {long} of {chunks} chunks the texts together are longer than the {SUPPORT_LIMIT} tokens that are "
         "read at once, and were read in parts: a chunk counts by its best part, the answer by its worst.",
     )
 

@@ -22,9 +22,9 @@ from pydantic import Field
 from leadline.evaluators.core import INF, Metric, Params, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import ModelEvaluator
 from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity
+from leadline.evaluators.models import inference
 from leadline.evaluators.models.catalogue import DISTILGPT2, GPT2_MEDIUM, GPT_SCORE_MODELS
-from leadline.evaluators.models.language_models import likelihood
-from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
+from leadline.evaluators.models.results import Likelihood, Passage
 
 if TYPE_CHECKING:
     from leadline.evaluators.core import EvalContext
@@ -107,7 +107,7 @@ class GptScore(ModelEvaluator[Passage, Likelihood]):
 
     def answers(self, requests: Sequence[Passage], ctx: EvalContext) -> Sequence[Likelihood]:
         """Return how likely each passage is."""
-        return likelihood.likelihoods(self.model(ctx), requests, settings=ctx.settings)
+        return inference.likelihoods(self.model(ctx), requests, settings=ctx.settings)
 
     def measure(self, row: Row, results: Sequence[Likelihood], ctx: EvalContext) -> RowScore:
         """Score one row."""
@@ -304,7 +304,7 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
 
     def answers(self, requests: Sequence[Passage], ctx: EvalContext) -> Sequence[Likelihood]:
         """Return how likely each answer is."""
-        return likelihood.likelihoods(self.model(ctx), requests, settings=ctx.settings)
+        return inference.likelihoods(self.model(ctx), requests, settings=ctx.settings)
 
     def measure(self, row: Row, results: Sequence[Likelihood], ctx: EvalContext) -> RowScore:
         """Score one row."""

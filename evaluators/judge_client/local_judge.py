@@ -18,9 +18,8 @@ from leadline.evaluators.data import Json
 from leadline.evaluators.ground import LeadlineError, ModelRef
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.transport import AttemptError, Refused, Transient
-from leadline.evaluators.models.checkpoints import model_from, token_limit, tokenizer_from
-from leadline.evaluators.models.resident import busy, resident
-from leadline.evaluators.models.runtime import is_out_of_memory, loading, release_memory
+from leadline.evaluators.models.runtime import busy, is_out_of_memory, loading, release_memory, resident
+from leadline.evaluators.models.tokens import token_limit, tokenizer_from
 from leadline.evaluators.models.weights import identity, locate, parse_ref
 from leadline.evaluators.settings import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
@@ -144,6 +143,8 @@ def _deliver(future: asyncio.Future[Reply], result: Reply | AttemptError) -> Non
 
 
 def _load(ref: ModelRef, device: str, settings: Settings) -> ChatModel:
+    from leadline.evaluators.models.checkpoints import model_from
+
     folder = locate(ref, settings)
     with loading(ref):
         return ChatModel(model_from("AutoModelForCausalLM", folder, device, settings), tokenizer_from(folder), device)

@@ -1,28 +1,37 @@
-"""Checkpoints in Transformers' layout: the tokenizer, the model, how much it reads, and how tokens become batches."""
+"""Checkpoints in Transformers' layout: loading models, TensorFlow's weights too, and how tokens become batches.
+
+Transformers saved TensorFlow models as ``tf_model.h5``: HDF5 with a group per layer and one data set per variable,
+named like ``distilbert/tf_distil_bert_for_sequence_classification/distilbert/transformer/layer_._0/ffn/lin1/kernel:0``.
+The names and the transposed matrices are translated by the rules that its own conversion had until version 4
+(``transformers/modeling_tf_pytorch_utils.py``). HDF5 contains numbers only; reading it runs no code.
+
+This module imports torch and Transformers: it is imported where a model is loaded.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+import torch
+import transformers
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError
+from leadline.evaluators.ground import ErrorCode, ModelUnavailable
 from leadline.evaluators.models import weight_files
-from leadline.evaluators.models.runtime import dtype_for, libraries_missing
-from leadline.evaluators.text.sentences import without_surrogates
+from leadline.evaluators.models.results import finite
+from leadline.evaluators.models.runtime import in_batches
+from leadline.evaluators.models.tokens import EncodedPair, frame, token_limit, windows
+from leadline.evaluators.models.weights import precision
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import torch
 
     from leadline.evaluators.ground import ModelRef
-    from leadline.evaluators.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
-UNLIMITED: Final = 1_000_000
-"""A tokenizer's limit from here on means that it has none."""
+T = TypeVar("T")
 
 TOKENS_CPU: Final = 1024
 TOKENS_ACCELERATOR: Final = 256 * 512
@@ -32,30 +41,13 @@ _RUN_COST: Final = 30_000_000
 _RUN_COST_ACCELERATOR: Final = 10_000
 
 _SQUARE_FROM: Final = 512
-_TOKENIZED_AT_ONCE: Final = 256
+
+_LAST: Final = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "beta": "bias"}
 
 
-class Encoded(NamedTuple):
-    """A text as token ids, without special ones, and where each token stands in the text."""
-
-    ids: list[int]
-    places: list[tuple[int, int]]
-
-
-class EncodedPair(NamedTuple):
-    """Two texts as the token ids that a model reads, and token types where the model separates them by these."""
-
-    ids: list[int]
-    types: list[int] | None
-
-
-def tokenizer_from(folder: Path) -> Any:
-    """Load a tokenizer; one that needs code from its repository is refused."""
-    try:
-        from transformers import AutoTokenizer
-    except ImportError:
-        raise libraries_missing() from None
-    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+def dtype_for(settings: Settings) -> torch.dtype:
+    """Return the torch number format of a run."""
+    return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[precision(settings)]
 
 
 def model_from(auto: str, folder: Path, device: str, settings: Settings) -> torch.nn.Module:
@@ -67,18 +59,12 @@ def model_from(auto: str, folder: Path, device: str, settings: Settings) -> torc
         device: Where to put it.
         settings: The run's choices.
     """
-    try:
-        import transformers
-    except ImportError:
-        raise libraries_missing() from None
     factory: Any = getattr(transformers, auto)
     safe = any((folder / name).is_file() for name in (weight_files.WEIGHTS, weight_files.SHARDED))
     if not safe and (folder / weight_files.TENSORFLOW).is_file():
-        from leadline.evaluators.models.tensorflow_weights import load_into
-
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         model: torch.nn.Module = factory.from_config(config, trust_remote_code=False)
-        load_into(model, folder / weight_files.TENSORFLOW)
+        _fill(model, folder / weight_files.TENSORFLOW)
         model = model.to(dtype_for(settings))
     else:
         model = factory.from_pretrained(
@@ -100,148 +86,52 @@ def align_positions(model: torch.nn.Module) -> None:
             table.register_forward_hook(lambda _, __, out: out.permute(2, 0, 1).contiguous().permute(1, 2, 0))
 
 
-def token_limit(tokenizer: Any, model: Any) -> int | None:
-    """Return how many tokens, special ones included, a model reads at once; ``None`` when it has no limit.
-
-    The lesser of the tokenizer's limit and the position table's length, less the places that RoBERTa-like models
-    reserve in it.
-
-    Args:
-        tokenizer: A Transformers tokenizer.
-        model: The Transformers model.
-    """
-    limits = []
-    if isinstance(tokenizer.model_max_length, int) and 0 < tokenizer.model_max_length < UNLIMITED:
-        limits.append(tokenizer.model_max_length)
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        limits.append(positions - _reserved(model))
-    return min(limits) if limits else None
-
-
-def _reserved(model: Any) -> int:
-    """Return how many places at the start of the position table no token stands at."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings"):
-            padding = getattr(module, "padding_idx", None)
-            return 0 if padding is None else int(padding) + 1
-    return 0
-
-
-def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the special tokens that a tokenizer puts before and after a text."""
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    framed = tokenizer("a")["input_ids"]
-    for first in range(len(framed) - len(bare) + 1):
-        if framed[first : first + len(bare)] == bare:
-            return framed[:first], framed[first + len(bare) :]
-    return [], []
-
-
-def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoded]:
-    """Return texts as token ids without special ones, with their places; nothing is cut off.
-
-    Args:
-        tokenizer: A fast Transformers tokenizer, which reports places.
-    """
-    return [
-        Encoded(ids, places)
-        for encoded in _encoded(tokenizer, texts, places=True)
-        for ids, places in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-    ]
-
-
-def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Return texts as token ids without special ones; nothing is cut off. Faster than :func:`encode`.
-
-    Args:
-        tokenizer: A Transformers tokenizer.
-    """
-    return [ids for encoded in _encoded(tokenizer, texts, places=False) for ids in encoded["input_ids"]]
-
-
-def _encoded(tokenizer: Any, texts: Sequence[str], *, places: bool) -> Iterator[Any]:
-    for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
-        yield tokenizer(
-            [without_surrogates(text) for text in texts[start : start + _TOKENIZED_AT_ONCE]],
-            add_special_tokens=False,
-            truncation=False,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            return_offsets_mapping=places,
-            verbose=False,
-        )
-
-
-def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | None) -> list[EncodedPair]:
-    """Return pairs as token ids with special ones; what is beyond the limit is cut off, from the longer text first.
-
-    Args:
-        tokenizer: A Transformers tokenizer.
-        pairs: First and second texts.
-        limit: Most tokens of a pair, special ones included; ``None`` to cut nothing off.
-    """
-    out: list[EncodedPair] = []
-    for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
-        some = pairs[start : start + _TOKENIZED_AT_ONCE]
-        encoded = tokenizer(
-            [without_surrogates(first) for first, _ in some],
-            [without_surrogates(second) for _, second in some],
-            truncation=limit is not None,
-            max_length=limit,
-            padding=False,
-            return_attention_mask=False,
-            verbose=False,
-        )
-        types = encoded.get("token_type_ids") or [None] * len(some)
-        out += map(EncodedPair, encoded["input_ids"], types)
-    return out
-
-
-def padded_pairs(pairs: Sequence[EncodedPair], tokenizer: Any, device: str) -> dict[str, torch.Tensor]:
-    """Return what a model is called with to read a batch of pairs.
-
-    Args:
-        pairs: The pairs of the batch.
-        tokenizer: The tokenizer that encoded them.
-        device: Where the tensors go, such as ``cpu`` or ``cuda``.
-    """
-    ids, mask = padded([pair.ids for pair in pairs], tokenizer.pad_token_id or 0, device)
-    features = {"input_ids": ids, "attention_mask": mask}
-    types = [pair.types for pair in pairs if pair.types is not None]
-    if types:
-        features["token_type_ids"] = padded(types, 0, device)[0]
-    return features
-
-
-def windows(length: int, most: int) -> list[tuple[int, int]]:
-    """Cut a sequence of some length into the fewest windows of at most ``most``, all about equally long.
-
-    Args:
-        length: Length of the sequence.
-        most: Greatest length of a window, at least 1.
-    """
-    count = max(1, -(-length // most))
-    bounds = [length * number // count for number in range(count + 1)]
-    return list(itertools.pairwise(bounds))
-
-
-class WindowReader:
-    """A loaded model that reads texts in windows, each framed by the special tokens of a text of its own.
+class LoadedModel:
+    """A model in memory that reads tokens.
 
     Attributes:
         model: The Transformers model.
         device: Where it runs.
-        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
     """
 
     def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
         self.ref = ref
         self.model = model
         self.device = device
-        self.limit = token_limit(tokenizer, model)
         self._tokenizer = tokenizer
+
+    def _read(
+        self, forward: Callable[[Sequence[T]], npt.NDArray[np.float64]], inputs: Sequence[T], tokens: Sequence[int]
+    ) -> npt.NDArray[np.float64]:
+        """Return a row of numbers for each input, which go through the model in batches, the longest first.
+
+        Args:
+            forward: The model: one row of output for each input of a batch.
+            inputs: What it reads.
+            tokens: How many tokens each input has.
+
+        Raises:
+            OutOfMemory: An input does not fit into memory even alone.
+            LeadlineError: A number is none.
+        """
+        found = by_length(
+            lambda numbers: forward([inputs[number] for number in numbers]),
+            [load_of(length) for length in tokens],
+            budget_for(self.model, self.device),
+        )
+        return finite(found, self.ref)
+
+
+class WindowReader(LoadedModel):
+    """A loaded model that reads texts in windows, each framed by the special tokens of a text of its own.
+
+    Attributes:
+        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        super().__init__(ref, model, tokenizer, device)
+        self.limit = token_limit(tokenizer, model)
         self._before, self._after = frame(tokenizer)
 
     def cut(self, texts: Sequence[Sequence[int]]) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
@@ -271,8 +161,6 @@ def padded(
         device: Where the tensors go, such as ``cpu`` or ``cuda``.
         left: Fill up on the left.
     """
-    import torch
-
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
     mask = mask[:, ::-1] if left else mask
@@ -290,8 +178,6 @@ def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
         mask: 1 for real tokens and 0 for padding, of shape ``(texts, tokens)``.
         dtype: The model's number format.
     """
-    import torch
-
     if bool(mask.all()):
         return None
     return ((1 - mask[:, None, None, :]) * torch.finfo(dtype).min).to(dtype)
@@ -319,8 +205,6 @@ def budget_for(model: torch.nn.Module, device: str) -> BatchBudget:
         model: The loaded model.
         device: Where it runs.
     """
-    import torch
-
     if device != "cpu":
         return BatchBudget(TOKENS_ACCELERATOR, _RUN_COST_ACCELERATOR)
     tables = {id(each.weight) for each in model.modules() if isinstance(each, torch.nn.Embedding)}
@@ -346,8 +230,6 @@ def by_length(
     Raises:
         OutOfMemory: An item does not fit even alone.
     """
-    from leadline.evaluators.models.runtime import in_batches
-
     if not loads:
         return np.zeros(0)
     order = sorted(range(len(loads)), key=lambda number: -loads[number])
@@ -357,20 +239,86 @@ def by_length(
     return out
 
 
-def finite(values: npt.NDArray[np.float64], ref: ModelRef) -> npt.NDArray[np.float64]:
-    """Return numbers that a model gave, or refuse them when one is not a number.
+def padded_pairs(pairs: Sequence[EncodedPair], tokenizer: Any, device: str) -> dict[str, torch.Tensor]:
+    """Return what a model is called with to read a batch of pairs.
 
     Args:
-        values: Numbers of any shape.
-        ref: The model, for the error.
+        pairs: The pairs of the batch.
+        tokenizer: The tokenizer that encoded them.
+        device: Where the tensors go, such as ``cpu`` or ``cuda``.
+    """
+    ids, mask = padded([pair.ids for pair in pairs], tokenizer.pad_token_id or 0, device)
+    features = {"input_ids": ids, "attention_mask": mask}
+    types = [pair.types for pair in pairs if pair.types is not None]
+    if types:
+        features["token_type_ids"] = padded(types, 0, device)[0]
+    return features
+
+
+def _fill(model: torch.nn.Module, path: Path) -> None:
+    """Fill a model with the weights of a file.
+
+    Args:
+        model: A PyTorch model of the right architecture.
+        path: The weights in HDF5, as TensorFlow wrote them.
 
     Raises:
-        LeadlineError: One is NaN or infinite.
+        ModelUnavailable: ``h5py`` is not installed, the file is damaged, or its weights are not this model's.
     """
-    if not np.isfinite(values).all():
-        raise LeadlineError(
-            f"{ref} gave a score that is not a number.",
-            hint="Choose another precision (float32, or bfloat16 on a GPU).",
-            code=ErrorCode.MODEL_NOT_A_NUMBER,
+    try:
+        import h5py
+    except ImportError:
+        raise ModelUnavailable(
+            f"{path.name} holds weights in HDF5, and the library that reads it (h5py) is not installed.",
+            hint="Install the extra 'models'.",
+            code=ErrorCode.MODEL_LIBRARY,
+        ) from None
+    expected = model.state_dict()
+    found: dict[str, torch.Tensor] = {}
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(lambda name, item: _take(name, item, expected, found))
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ModelUnavailable(
+            f"{path.name} cannot be read into this model: {str(error)[:200]}.", code=ErrorCode.MODEL_NOT_LOADED
+        ) from error
+    missing = sorted(expected.keys() - found.keys() - _derived(model))
+    if missing:
+        raise ModelUnavailable(
+            f"{path.name} has no weights for {missing[0]} (and {len(missing) - 1} more).",
+            code=ErrorCode.MODEL_NOT_LOADED,
         )
-    return values
+    model.load_state_dict(found, strict=False)
+
+
+def _take(name: str, item: Any, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:
+    import h5py
+
+    if not isinstance(item, h5py.Dataset):
+        return
+    ours, transposed = _translated(name, expected)
+    if ours is None:
+        raise ValueError(f"the model has no place for {name}")
+    array = np.asarray(item, dtype=np.float32)
+    array = array.T if transposed else array
+    if array.shape != tuple(expected[ours].shape):
+        raise ValueError(f"{name} has the shape {array.shape}, not {tuple(expected[ours].shape)}")
+    found[ours] = torch.from_numpy(np.array(array, order="C"))
+
+
+def _translated(name: str, expected: dict[str, torch.Tensor]) -> tuple[str | None, bool]:
+    """Return PyTorch's name of a variable, and whether its matrix is transposed."""
+    parts = name.split(":")[0].replace("_._", ".").split("/")
+    last = parts[-1]
+    parts[-1] = _LAST.get(last, last)
+    for start in range(len(parts)):  # the names of the group and of the class come first
+        ours = ".".join(parts[start:])
+        if ours in expected:
+            return ours, last == "kernel"
+    return None, False
+
+
+def _derived(model: torch.nn.Module) -> set[str]:
+    """Return what a model's state contains besides its parameters, such as position numbers."""
+    parameters = {name for name, _ in model.named_parameters()}
+    return set(model.state_dict()) - parameters

@@ -6,8 +6,8 @@ layer of two outputs on the first token. Its repository wraps it in a class of i
 are loaded into that. The score is the softmax's second part at the first token of the prompt in ``_PROMPT``, as in
 ``modeling_hhem_v2.py`` of the repository. The tokenizer is that of flan-t5-base.
 
-T5 has no position table, so the model reads any length, at a cost that grows with the square. From
-:data:`LIMIT` tokens on both texts are cut into windows. A premise is then as good as the window of it that supports
+T5 has no position table, so the model reads any length, at a cost that grows with the square. Texts of more than
+``SUPPORT_LIMIT`` tokens together are cut into windows. A premise is then as good as the window of it that supports
 most, and a hypothesis as good as the window of it that is supported least. Every window of the one is read with every
 window of the other, so that two texts that make more than :data:`MOST_WINDOWS` such pairs are not read.
 """
@@ -17,36 +17,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from safetensors.torch import load_file
+from transformers import T5Config, T5ForTokenClassification
 
 from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weight_files
-from leadline.evaluators.models.checkpoints import (
-    additive,
-    align_positions,
-    budget_for,
-    by_length,
-    encode,
-    finite,
-    load_of,
-    padded,
-    token_ids,
-    tokenizer_from,
-    windows,
-)
-from leadline.evaluators.models.resident import busy, resident
-from leadline.evaluators.models.runtime import dtype_for, loading
+from leadline.evaluators.models.checkpoints import LoadedModel, additive, align_positions, dtype_for, padded
+from leadline.evaluators.models.results import SUPPORT_LIMIT, Support
+from leadline.evaluators.models.runtime import loading
+from leadline.evaluators.models.tokens import encode, places_of, token_ids, tokenizer_from, windows
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import torch
 
-    from leadline.evaluators.settings import Settings
-
-LIMIT: Final = 2048
-"""Tokens of premise and hypothesis together that are read at once."""
+    from leadline.evaluators.settings.settings import Settings
 
 MOST_WINDOWS: Final = 64
 """Pairs of windows that a pair of texts may be cut into."""
@@ -59,63 +48,21 @@ _SUPPORTED: Final = 1
 _TABLES: Final = ("transformer.shared.weight", "transformer.encoder.embed_tokens.weight")
 
 
-class Support(NamedTuple):
-    """The support of a hypothesis by a premise.
-
-    Attributes:
-        value: From 0 to 1; ``None`` when the two texts are too long to be read.
-        windows: Into how many pairs of windows the two texts are cut; 1 when the model reads both at once.
-    """
-
-    value: float | None
-    windows: int
-
-
-def support(
-    ref: ModelRef, tokenizer: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings
-) -> list[Support]:
-    """Return for each pair how well the first text supports the second; equal pairs are read once.
-
-    Args:
-        tokenizer: Where the tokenizer is when the weights come without one.
-        pairs: Premise and hypothesis.
-        settings: The run's choices.
-
-    Raises:
-        ModelUnavailable: The weights are not here or are not those of such a model.
-        OutOfMemory: A pair does not fit into memory even alone.
-    """
-    if not pairs:
-        return []
-    with busy:
-
-        def load(ref: ModelRef, device: str, settings: Settings) -> SupportModel:
-            return _load(ref, tokenizer, device, settings)
-
-        found = resident(ref, settings, load).score(list(dict.fromkeys(pairs)))
-    return [found[pair] for pair in pairs]
-
-
-class SupportModel:
-    """A loaded model; see the module's text.
-
-    Attributes:
-        model: Transformers' ``T5ForTokenClassification``.
-    """
+class SupportModel(LoadedModel):
+    """A loaded ``T5ForTokenClassification``; see the module's text."""
 
     def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
-        self.ref = ref
-        self.model = model
-        self.device = device
+        super().__init__(ref, model, tokenizer, device)
         align_positions(model)
         self._dtype = next(model.parameters()).dtype
-        self._tokenizer = tokenizer
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Support]:
         """Return how well the first text of each distinct pair supports the second."""
         # A token takes up a byte at least, and a text one token more at most; those that may be too long are counted.
         sizes = {text: len(text.encode(errors="surrogatepass")) + 1 for pair in pairs for text in pair}
-        long = list(dict.fromkeys(text for pair in pairs if sizes[pair[0]] + sizes[pair[1]] > LIMIT for text in pair))
+        long = list(
+            dict.fromkeys(text for pair in pairs if sizes[pair[0]] + sizes[pair[1]] > SUPPORT_LIMIT for text in pair)
+        )
         lengths = sizes | {text: len(ids) for text, ids in zip(long, token_ids(self._tokenizer, long), strict=True)}
         pieces = {pair: list(self._pieces(*pair, lengths)) for pair in pairs}
         counts = {pair: sum(map(len, cut)) for pair, cut in pieces.items()}
@@ -128,12 +75,7 @@ class SupportModel:
         ]
         end = self._tokenizer.eos_token_id
         inputs = [[*ids, end] for ids in token_ids(self._tokenizer, prompts)]
-        values = by_length(
-            lambda numbers: self._forward([inputs[number] for number in numbers]),
-            [load_of(len(ids)) for ids in inputs],
-            budget_for(self.model, self.device),
-        )
-        scores = iter(finite(values, self.ref).tolist())
+        scores = iter(self._read(self._forward, inputs, [len(ids) for ids in inputs]).tolist())
         out = {pair: Support(None, count) for pair, count in counts.items()}
         for pair, cut in pieces.items():
             best = [max(next(scores) for _ in row) for row in cut]
@@ -142,24 +84,21 @@ class SupportModel:
 
     def _pieces(self, premise: str, hypothesis: str, lengths: Mapping[str, int]) -> Iterator[list[tuple[str, str]]]:
         """Yield for each window of the hypothesis its pairs with all windows of the premise."""
-        if lengths[premise] + lengths[hypothesis] <= LIMIT:
+        if lengths[premise] + lengths[hypothesis] <= SUPPORT_LIMIT:
             yield [(premise, hypothesis)]
             return
-        half = LIMIT // 2
+        half = SUPPORT_LIMIT // 2
         asked = self._cut(hypothesis, half) if lengths[hypothesis] > half else [hypothesis]
-        room = LIMIT - (half if len(asked) > 1 else lengths[hypothesis])
+        room = SUPPORT_LIMIT - (half if len(asked) > 1 else lengths[hypothesis])
         given = self._cut(premise, room) if lengths[premise] > room else [premise]
         for part in asked:
             yield [(each, part) for each in given]
 
     def _cut(self, text: str, most: int) -> list[str]:
         tokens = encode(self._tokenizer, [text])[0].places
-        starts = [0, *(tokens[start][0] for start, _ in windows(len(tokens), most)[1:])]
-        return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+        return [text[start:end] for start, end in places_of(windows(len(tokens), most), tokens, text)]
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
-        import torch
-
         ids, mask = padded(batch, self._tokenizer.pad_token_id or 0, self.device)
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=additive(mask, self._dtype)).logits[:, 0, :]
@@ -168,13 +107,12 @@ class SupportModel:
         return out
 
 
-def _load(ref: ModelRef, tokenizer: ModelRef, device: str, settings: Settings) -> SupportModel:
+def load_support_model(ref: ModelRef, tokenizer: ModelRef, device: str, settings: Settings) -> SupportModel:
+    """Load a model for a device; ``tokenizer`` is where the tokenizer is when the weights come without one."""
     folder = locate(ref, settings)
     own = any((folder / name).is_file() for name in weight_files.TOKENIZERS)
     other = folder if own else locate(tokenizer, settings)
     with loading(ref):
-        from safetensors.torch import load_file
-
         state = {
             name.removeprefix(_PREFIX): value
             for path in weight_files.weight_files(folder)
@@ -186,8 +124,6 @@ def _load(ref: ModelRef, tokenizer: ModelRef, device: str, settings: Settings) -
 
 def _built(ref: ModelRef, folder: Path, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
     """Make a T5 token classifier of exactly these weights."""
-    from transformers import T5ForTokenClassification
-
     try:
         config = _config(folder, state)
     except (KeyError, ValueError, IndexError, StopIteration) as error:
@@ -203,8 +139,6 @@ def _built(ref: ModelRef, folder: Path, state: Mapping[str, torch.Tensor]) -> to
 
 def _config(folder: Path, state: Mapping[str, torch.Tensor]) -> Any:
     """Return T5's configuration as the shapes of the weights tell it; the repository's own does not hold it."""
-    from transformers import T5Config
-
     layers = sorted(
         {int(name.split(".")[3]) for name in state if name.startswith("transformer.encoder.block.")}, reverse=True
     )

@@ -29,21 +29,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef
-from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
 from leadline.evaluators.models.runtime import (
     batch_size_for,
-    device_for,
-    dtype_for,
     in_batches,
     is_out_of_memory,
-    libraries_missing,
-    loading,
+    libraries,
     model_settings,
     release_memory,
-    token_limit,
+    sentence_device,
+    sentence_limit,
 )
 from leadline.evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
-from leadline.evaluators.models.weights import content_of, identity, identity_digest, locate
+from leadline.evaluators.models.weights import content_of, identity, identity_digest
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
@@ -163,7 +160,7 @@ class Embedder:
         self.model = model
         self.batch_size = batch_size
         self.rows = _rows_of_batches(model, batch_size)
-        self.limit = self._longest = token_limit(model)
+        self.limit = self._longest = sentence_limit(model)
         prompt = model.prompts.get(model.default_prompt_name or "")
         self._prompt_tokens = self._token_counts([prompt])[0] if prompt else 0
         if self.limit is not None and prompt:
@@ -332,31 +329,15 @@ def _rows_of_batches(model: SentenceTransformer, batch_size: int) -> int | None:
 
 
 def _loaded(ref: ModelRef, settings: Settings) -> Embedder:
-    if settings.backend == "onnx":
-        require_cpu(ref, settings)
-        return _load(ref, "cpu", model_settings(settings), content_of(ref))
-    return _load(ref, device_for(settings), model_settings(settings), content_of(ref))
+    return _load(ref, sentence_device(ref, settings), model_settings(settings), content_of(ref))
 
 
 @lru_cache(maxsize=RESIDENT)
 def _load(ref: ModelRef, device: str, settings: Settings, content: str) -> Embedder:
-    folder = locate(ref, settings)
-    with loading(ref):
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            raise libraries_missing() from None
-        model = SentenceTransformer(
-            str(folder),
-            device=device,
-            trust_remote_code=False,
-            local_files_only=True,
-            model_kwargs={"dtype": dtype_for(settings), "use_safetensors": None if settings.allow_pickle else True},
-        )
-        model.eval()
-        if settings.backend == "onnx":
-            run_by_onnx(ref, model)
-        return Embedder(model, batch_size_for(device))
+    with libraries():
+        from leadline.evaluators.models.sentence_models import load_embedder
+
+        return Embedder(load_embedder(ref, device, settings), batch_size_for(device))
 
 
 def _pieces(text: str, count: int) -> list[str]:

@@ -1,24 +1,34 @@
-"""Running local models: device, number format, quiet loading without a network, batches that fit the memory."""
+"""Running local models: device, quiet loading without a network, batches that fit the memory, and one copy of each.
+
+Beside the embedders a run may need a handful of classifiers and language models. Each is loaded when it is first
+asked for and stays, so that a worker that scores many chunks loads it once. When a new one would make the weights in
+memory exceed a quarter of the device's memory, the models that have not been used for longest go first; so a model
+that fills the device is the only resident one.
+"""
 
 from __future__ import annotations
 
+import gc
+import importlib.util
 import logging
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from leadline.evaluators.ground import ErrorCode, ModelUnavailable, OutOfMemory, UsageError
-from leadline.evaluators.models.weights import precision
+from cachetools import LRUCache
+
+from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable, OutOfMemory, UsageError
+from leadline.evaluators.models import weight_files
+from leadline.evaluators.models.weights import content_of, locate
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import torch
 
-    from leadline.evaluators.ground import ModelRef
     from leadline.evaluators.settings import Settings
 
 T = TypeVar("T")
@@ -32,6 +42,18 @@ FILLING: Final = 0.2
 BATCH_CPU: Final = 32
 BATCH_ACCELERATOR: Final = 256
 
+SHARE: Final = 0.25
+"""Part of the device's memory that weights may take before older models have to go."""
+
+_UNKNOWN_MEMORY: Final = 8 * 2**30
+
+busy: Final = threading.RLock()
+"""Held while a model runs: one thread computes at a time."""
+
+_models: Final[LRUCache[tuple[ModelRef, str, Settings, str], tuple[Any, int]]] = LRUCache(
+    math.inf, getsizeof=lambda entry: entry[1]
+)
+
 
 def device_for(settings: Settings) -> str:
     """Return the torch device of a run: the one asked for, or with ``auto`` CUDA, Apple's MPS or the CPU.
@@ -41,10 +63,8 @@ def device_for(settings: Settings) -> str:
     """
     # Read when torch is loaded. Threads that spin while they wait make a model several times slower next to other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
+    with libraries():
         import torch
-    except ImportError:
-        raise libraries_missing() from None
     asked = settings.device
     if asked == "auto":
         if torch.cuda.is_available():
@@ -86,13 +106,6 @@ def device_in_use(settings: Settings) -> str:
     return device_for(settings) if "torch" in sys.modules else ""
 
 
-def dtype_for(settings: Settings) -> torch.dtype:
-    """Return the torch number format of a run."""
-    import torch
-
-    return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[precision(settings)]
-
-
 def model_settings(settings: Settings) -> Settings:
     """Return only those choices of a run that a loaded model depends on, for use as the key of a cache of models."""
     return type(settings)(
@@ -109,13 +122,64 @@ def batch_size_for(device: str) -> int:
     return BATCH_CPU if device == "cpu" else BATCH_ACCELERATOR
 
 
-def libraries_missing() -> ModelUnavailable:
-    """Return the error for an installation without model libraries."""
-    return ModelUnavailable(
-        "The libraries that run models (torch, transformers, sentence-transformers) are not installed.",
-        hint="Install the extra 'models'.",
-        code=ErrorCode.MODEL_LIBRARY,
-    )
+@contextmanager
+def libraries() -> Iterator[None]:
+    """Import model libraries, or modules that do, inside this block: where they lack, the error says what to install.
+
+    Raises:
+        ModelUnavailable: One is not installed.
+    """
+    try:
+        yield
+    except ImportError:
+        raise ModelUnavailable(
+            "The libraries that run models (torch, transformers, sentence-transformers) are not installed.",
+            hint="Install the extra 'models'.",
+            code=ErrorCode.MODEL_LIBRARY,
+        ) from None
+
+
+def require_onnx() -> None:
+    """Check that ONNX Runtime is installed.
+
+    Raises:
+        ModelUnavailable: It is not.
+    """
+    if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")):
+        raise ModelUnavailable(
+            "ONNX Runtime is not installed.",
+            hint="Install it with: pip install 'leadline[onnx]', or leave out models.backend=onnx.",
+            code=ErrorCode.MODEL_LIBRARY,
+        )
+
+
+def require_cpu(ref: ModelRef, settings: Settings) -> None:
+    """Check that a run asks for nothing that this backend does not do.
+
+    Args:
+        settings: The run's choices.
+
+    Raises:
+        ModelUnavailable: It asks for another device than the CPU, or for another number format than float32.
+    """
+    if settings.device not in ("auto", "cpu") or settings.precision not in ("auto", "float32"):
+        raise ModelUnavailable(
+            f"{ref} runs on the CPU and in float32 with the ONNX backend.",
+            hint="Leave out --device and models.precision, or models.backend=onnx.",
+            code=ErrorCode.MODEL_NOT_LOADED,
+        )
+
+
+def sentence_device(ref: ModelRef, settings: Settings) -> str:
+    """Return where a model of Sentence Transformers runs: with ONNX Runtime on the CPU.
+
+    Raises:
+        ModelUnavailable: The run asks for what is not here, or for what ONNX Runtime does not do.
+    """
+    if settings.backend != "onnx":
+        return device_for(settings)
+    require_cpu(ref, settings)
+    return "cpu"
 
 
 @contextmanager
@@ -125,11 +189,9 @@ def loading(ref: ModelRef) -> Iterator[None]:
     The weights are a folder on this machine by then; libraries that ask the hub about them all the same
     (about adapters, for example) get the hub's own offline error, which they handle.
     """
-    try:
+    with libraries():
         from huggingface_hub import constants
         from transformers.utils import logging as transformers_logging
-    except ImportError:
-        raise libraries_missing() from None
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
@@ -169,7 +231,7 @@ def in_batches(
     Raises:
         OutOfMemory: An item does not fit even alone.
     """
-    import numpy as np
+    import numpy as np  # a plan imports this module, and no NumPy
 
     out = []
     start = 0
@@ -209,9 +271,7 @@ def _alike(items: Sequence[T], size: int, load: Callable[[T], int], run_cost: fl
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that memory ran out, on a GPU or on the host."""
-    import torch
-
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # the latter is torch's
         return True
     return isinstance(error, RuntimeError) and any(
         phrase in str(error).lower() for phrase in ("out of memory", "can't allocate memory", "not enough memory")
@@ -220,8 +280,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def release_memory() -> None:
     """Give memory that torch keeps in reserve back to the device."""
-    import gc
-
     import torch
 
     gc.collect()
@@ -229,7 +287,64 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def token_limit(model: Any) -> int | None:
+def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, Settings], T]) -> T:
+    """Return a loaded model; it is loaded when it is not there yet. The caller must have :data:`busy`.
+
+    Args:
+        settings: The run's choices.
+        load: Makes the model for a device; the result has an attribute ``model``, a torch module.
+
+    Raises:
+        ModelUnavailable: The weights are not here or cannot be loaded.
+    """
+    device = device_for(settings)
+    key = (ref, device, model_settings(settings), content_of(ref))
+    if key not in _models:
+        _make_room(weight_files.size(locate(ref, settings)), device)
+        with libraries():
+            loaded: Any = load(ref, device, key[2])
+        _models[key] = (loaded, _bytes(loaded.model))
+    model: T = _models[key][0]
+    return model
+
+
+def loaded() -> tuple[ModelRef, ...]:
+    """Return the weights that are in memory, the one loaded first coming first."""
+    return tuple(ref for ref, *_ in _models)
+
+
+def unload() -> None:
+    """Drop all loaded models."""
+    with busy:
+        _models.clear()
+        release_memory()
+
+
+def _make_room(needed: int, device: str) -> None:
+    limit = SHARE * _memory(device)
+    dropped = False
+    while _models and _models.currsize + needed > limit:
+        _models.popitem()
+        dropped = True
+    if dropped:
+        release_memory()
+
+
+def _memory(device: str) -> int:
+    import torch
+
+    if device.startswith("cuda"):
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _UNKNOWN_MEMORY
+
+
+def _bytes(model: Any) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+
+def sentence_limit(model: Any) -> int | None:
     """Return how many tokens, special ones included, a sentence-transformers model reads; ``None`` for any number.
 
     It is the tokenizer's limit, and sets it where the tokenizer has none: to the length of the position table, less

@@ -24,8 +24,8 @@ import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weight_files
-from leadline.evaluators.models.checkpoints import windows
 from leadline.evaluators.models.runtime import model_settings
+from leadline.evaluators.models.tokens import windows
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:

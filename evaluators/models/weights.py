@@ -27,7 +27,7 @@ from leadline.evaluators.ground import (
     UsageError,
     from_home,
 )
-from leadline.evaluators.models import catalogue, hub, weight_files
+from leadline.evaluators.models import catalogue, weight_files
 from leadline.evaluators.settings import Settings
 
 log = logging.getLogger("leadline.models")
@@ -131,7 +131,7 @@ def chosen(text: str, kind: ModelKind, settings: Settings) -> ModelRef:
         settings: The run's choices: whether weights may be fetched, and pickled ones loaded.
     """
     ref = parse_ref(text, kind)
-    pinned = ref.source == OFFLINE or is_directory(ref) or hub.is_commit(ref.revision)
+    pinned = ref.source == OFFLINE or is_directory(ref) or weight_files.is_commit(ref.revision)
     if settings.allow_download and not pinned and ref not in _refused:
         try:
             pull(ref, progress=False, allow_pickle=settings.allow_pickle)
@@ -214,7 +214,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
             hint=f"Install it with: {INSTALL_OFFLINE}",
             code=ErrorCode.MODEL_LIBRARY,
         )
-    if folder is None and settings.allow_download and hub.is_commit(ref.revision):
+    if folder is None and settings.allow_download and weight_files.is_commit(ref.revision):
         folder = pull(ref, progress=False, allow_pickle=settings.allow_pickle)
     if folder is None:
         raise ModelUnavailable(
@@ -270,13 +270,13 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
     if is_directory(ref):
         raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.", code=ErrorCode.MODEL_NAME)
     if ref.source == catalogue.SUMMAC_CONV.source:
-        return hub.fetch_from_github(ref.source, str(ref.revision), weight_files.SUMMAC_CONV)
+        return weight_files.fetch_from_github(ref.source, str(ref.revision), weight_files.SUMMAC_CONV)
     for _ in range(2):
-        folder = hub.fetch(ref.source, ref.revision, _patterns(ref, allow_pickle), progress=progress)
+        folder = weight_files.fetch(ref.source, ref.revision, _patterns(ref, allow_pickle), progress=progress)
         if ref.kind == "classifier" and weight_files.defect(folder, allow_pickle=allow_pickle).startswith(
             "it has no weights"
         ):
-            folder = hub.fetch(
+            folder = weight_files.fetch(
                 ref.source, ref.revision, (*weight_files.LOADED, weight_files.TENSORFLOW), progress=progress
             )
         damaged = weight_files.corrupted(folder)
@@ -320,9 +320,9 @@ def _complete(source: str, revision: str) -> str | None:
     pinned = PINNED.get(source)
     if pinned and (not revision or (len(revision) >= 7 and pinned.startswith(revision))):
         return pinned
-    if hub.is_commit(revision):
+    if weight_files.is_commit(revision):
         return revision
-    return hub.known_commit(source, revision or "main") or revision or None
+    return weight_files.known_commit(source, revision or "main") or revision or None
 
 
 def _folder(ref: ModelRef) -> Path | None:
@@ -331,9 +331,9 @@ def _folder(ref: ModelRef) -> Path | None:
         return _offline_folder()
     if is_directory(ref):
         return Path(ref.source)
-    if ref.revision is None or not hub.is_commit(ref.revision):
+    if ref.revision is None or not weight_files.is_commit(ref.revision):
         return None
-    folder = hub.snapshot(ref.source, ref.revision)
+    folder = weight_files.snapshot(ref.source, ref.revision)
     return folder if folder.is_dir() and not _defect(ref, folder, allow_pickle=True) else None
 
 

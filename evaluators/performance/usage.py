@@ -239,8 +239,8 @@ class Tokens(PercentileEvaluator):
         )
 
     def _counted(self, texts: Sequence[str], ctx: EvalContext) -> list[int]:
-        from leadline.evaluators.models.checkpoints import token_ids, tokenizer_from
         from leadline.evaluators.models.runtime import loading
+        from leadline.evaluators.models.tokens import token_ids, tokenizer_from
         from leadline.evaluators.models.weights import locate
 
         (ref,) = self.models(ctx)

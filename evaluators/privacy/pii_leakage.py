@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 from leadline.evaluators.core import Lane, Params, Spec, boolean_metrics, register
 from leadline.evaluators.data import Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import ErrorCode, ModelUnavailable, OutOfMemory
-from leadline.evaluators.models import token_classifiers, weights
-from leadline.evaluators.models.token_classifiers import Entity
+from leadline.evaluators.models import inference, weights
+from leadline.evaluators.models.results import Entity
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, LeakFinding, NameKind, NameMatch
 from leadline.evaluators.privacy.rules.matching import RuleMatch, examine, leaks
 
@@ -184,8 +184,8 @@ class PiiLeakage(LeakageEvaluator):
     def _entities(self, texts: Sequence[str], ctx: EvalContext) -> Sequence[tuple[Entity, ...]]:
         """Return what the model finds in texts."""
         (ref,) = self.models(ctx)
-        _require_kinds(ref, token_classifiers.types_of(ref, settings=ctx.settings), self.params.ner_types)
-        return token_classifiers.entities(ref, texts, settings=ctx.settings)
+        _require_kinds(ref, inference.types_of(ref, settings=ctx.settings), self.params.ner_types)
+        return inference.entities(ref, texts, settings=ctx.settings)
 
     def _with_names(self, row: Row, entities: Mapping[str, tuple[Entity, ...]]) -> RowScore:
         """Scan one row with the rules, and add the names in its texts."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.core import JudgeKey, Metric, Spec, register
 from leadline.evaluators.core.model_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models.vectors import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:

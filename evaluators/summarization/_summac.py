@@ -14,7 +14,8 @@ import numpy as np
 from leadline.evaluators.core.model_evaluator import lowest, quote
 from leadline.evaluators.data import Flag, Json, Reason, Severity, Source, Span, Unscored, clip
 from leadline.evaluators.ground import LeadlineError, ModelRef, ModelUnavailable, OutOfMemory
-from leadline.evaluators.models import nli, summac_conv
+from leadline.evaluators.models import inference, summac_conv
+from leadline.evaluators.models.results import CONTRADICTION, ENTAILMENT
 from leadline.evaluators.models.summac_conv import SummaCConv
 from leadline.evaluators.text.sentences import Sentence
 
@@ -85,7 +86,7 @@ class SummaC:
             return []
         sentences = [sentence.text for row in rows for sentence in (*row.document, *row.summary)]
         try:
-            pieces = nli.fit(self.model, sentences, settings=self.settings)
+            pieces = inference.fit(self.model, sentences, settings=self.settings)
         except LeadlineError as error:
             return [failed(METRICS, error, self.explain)] * len(rows)
         rows = [Texts(_cut(row.document, pieces), _cut(row.summary, pieces)) for row in rows]
@@ -121,7 +122,7 @@ class SummaC:
         pairs = [(premise.text, claim.text) for row in rows for claim in row.summary for premise in row.document]
         found = None
         try:
-            found = nli.infer(self.model, pairs, settings=self.settings)
+            found = inference.infer(self.model, pairs, settings=self.settings)
         except OutOfMemory as error:
             if len(rows) == 1:
                 return [failed(METRICS, error, self.explain)]
@@ -138,8 +139,8 @@ class SummaC:
 
     def _measure(self, row: Texts, found: npt.NDArray[np.float64], layer: SummaCConv | Unscored) -> SummaryPart:
         shape = (len(row.summary), len(row.document))
-        entailment = found[:, nli.ENTAILMENT].reshape(shape).T
-        contradiction = found[:, nli.CONTRADICTION].reshape(shape).T
+        entailment = found[:, ENTAILMENT].reshape(shape).T
+        contradiction = found[:, CONTRADICTION].reshape(shape).T
         support = zero_shot(entailment, contradiction, self.way)
         values: dict[str, float | Unscored] = {
             ZERO_SHOT: clip(float(support.mean()), 0.0, 1.0),

@@ -8,7 +8,7 @@ from typing import Final
 from leadline.evaluators.core import DataKind, Spec, register
 from leadline.evaluators.data import Row, RowField
 from leadline.evaluators.generation.likelihood import BothWays, GptScore, gptscore_metrics
-from leadline.evaluators.models.language_models.likelihood import Passage
+from leadline.evaluators.models.results import Passage
 
 _REWRITE: Final = {
     "semantic_coverage": "Rewrite the following text with the same semantics.",

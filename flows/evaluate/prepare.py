@@ -10,7 +10,7 @@ from functools import partial
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.core.model_evaluator import pull_command
 from leadline.evaluators.ground import from_home
-from leadline.evaluators.models.onnx_backend import require_onnx
+from leadline.evaluators.models.runtime import require_onnx
 from leadline.evaluators.models.weights import absolute
 from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig

@@ -13,7 +13,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.fairness.classifiers import KINDS, FairnessBias, Toxicity
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, UsageError
-from leadline.evaluators.models import catalogue, classifiers
+from leadline.evaluators.models import catalogue, inference
 from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ class TestToxicity:
     def test_labels_are_found_by_name_whatever_their_order(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         folder = tiny("roberta")
         ref = ModelRef("classifier", str(folder))
-        (found,) = classifiers.classify(ref, ["It is loud!"], settings=ctx.settings)
+        (found,) = inference.classify(ref, ["It is loud!"], settings=ctx.settings)
         (score,) = toxicity(folder).score([row("It is loud!")], ctx)
         for place, name in enumerate(found.labels):
             if name in KINDS:

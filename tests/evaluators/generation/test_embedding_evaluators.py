@@ -22,7 +22,7 @@ from leadline.evaluators.generation.answer_similarity import (
 )
 from leadline.evaluators.generation.grounding import Groundedness
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
-from leadline.evaluators.models import cross_encoders, embedders, weights
+from leadline.evaluators.models import embedders, inference, weights
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
@@ -321,5 +321,5 @@ class TestModels:
     def test_cross_encoders_can_be_dropped(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
         cross = AnswerSemanticSimilarityParams(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
         first = AnswerSemanticSimilarity(cross).score(ROWS[:2], ctx)
-        cross_encoders.unload()
+        inference.unload()
         assert AnswerSemanticSimilarity(cross).score(ROWS[:2], ctx) == first

@@ -5,7 +5,8 @@ import pytest
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Reason, Row, Unscored
 from leadline.evaluators.ground import ModelRef
-from leadline.evaluators.models import nli
+from leadline.evaluators.models import inference
+from leadline.evaluators.models.results import ENTAILMENT
 from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -35,10 +36,10 @@ def grounding(folder):
 
 def test_each_sentence_counts_with_the_chunk_that_entails_it_most(grounding, folder):
     claims = ("It stops.", "Pump is loud.")
-    cuts = nli.fit(ModelRef("nli", folder), CHUNKS + claims, settings=CTX.settings)
+    cuts = inference.fit(ModelRef("nli", folder), CHUNKS + claims, settings=CTX.settings)
     assert all(len(places) == 1 for places in cuts.values())
     read = [(chunk, claim) for claim in claims for chunk in (CHUNKS[0], CHUNKS[2])]
-    likely = nli.infer(ModelRef("nli", folder), read, settings=CTX.settings)[:, nli.ENTAILMENT]
+    likely = inference.infer(ModelRef("nli", folder), read, settings=CTX.settings)[:, ENTAILMENT]
     best = [max(likely[:2]), max(likely[2:])]
     between = float(sum(best) / 2)
     [found] = grounding(supported_from=between).score([row()], CTX)

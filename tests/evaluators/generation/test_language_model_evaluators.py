@@ -14,8 +14,8 @@ from leadline.evaluators.data import ContextChunk, Reason, Row, RowScore, Unscor
 from leadline.evaluators.generation.grounding import Hallucination
 from leadline.evaluators.generation.likelihood import GptScoreMachineTranslation, GptScoreQuestionAnswering, Perplexity
 from leadline.evaluators.ground import ModelRef
-from leadline.evaluators.models import catalogue, consistency, hub
-from leadline.evaluators.models.consistency import Support
+from leadline.evaluators.models import catalogue, inference, weight_files
+from leadline.evaluators.models.results import Likelihood, Support
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization.gptscore import (
     GptScoreSummarizationWithoutReference,
@@ -182,7 +182,7 @@ class TestGptScore:
         (ref,) = built(kind, gpt_score_model=name).models(ctx)
         assert ref.kind == "language_model"
         assert ref.source.endswith(name)
-        assert hub.is_commit(ref.revision)
+        assert weight_files.is_commit(ref.revision)
         if name == "gpt2-medium":
             assert kind().models(ctx) == (ref,)
 
@@ -227,8 +227,6 @@ class TestPerplexity:
         assert one.values["perplexity"] != other.values["perplexity"]
 
     def test_what_no_float_can_hold_is_infinite(self, ctx: EvalContext) -> None:
-        from leadline.evaluators.models.language_models.likelihood import Likelihood
-
         score = Perplexity().measure(ROW, [Likelihood(1e9, 2, True, 3, 10)], ctx)
         assert score.values == {"perplexity": math.inf}
 
@@ -240,7 +238,7 @@ class TestHallucination:
         chunks = [ROW.retrieved_context[0].content, ROW.retrieved_context[2].content]
         pairs = [(chunk, ROW.actual_answer or "") for chunk in chunks]
         ref = ModelRef("consistency", str(folder))
-        values = [each.value for each in consistency.support(ref, ref, pairs, settings=ctx.settings)]
+        values = [each.value for each in inference.support(ref, ref, pairs, settings=ctx.settings)]
         assert score.values["hallucination"] == pytest.approx(max(value or 0.0 for value in values), abs=1e-6)
         assert [(span.index, span.value) for span in score.evidence.spans] == [
             (0, pytest.approx(values[0])),

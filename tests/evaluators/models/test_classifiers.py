@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
-from leadline.evaluators.models import checkpoints, classifiers, resident
+from leadline.evaluators.models import checkpoints, classifiers, inference, runtime
+from leadline.evaluators.models.results import Classified
 from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,7 @@ LONG = "The pump starts at seven, says the manual. " * 12
 
 
 def labels(model: ModelRef) -> tuple[str, ...]:
-    (found,) = classifiers.classify(model, ["It"], settings=CPU)
+    (found,) = inference.classify(model, ["It"], settings=CPU)
     return found.labels
 
 
@@ -71,7 +72,7 @@ def test_logits_equal_those_of_each_text_alone_in_any_batch_and_order(
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
     texts = [text for text in TEXTS if "\ud800" not in text]
     random.Random(at_once).shuffle(texts)
-    found = classifiers.classify(ref(folder), texts, settings=CPU)
+    found = inference.classify(ref(folder), texts, settings=CPU)
     for text, each in zip(texts, found, strict=True):
         assert each.places == ((0, len(text)),)
         np.testing.assert_allclose(each.logits[0], alone(folder, text), atol=1e-5)
@@ -80,8 +81,8 @@ def test_logits_equal_those_of_each_text_alone_in_any_batch_and_order(
 def test_a_long_text_is_read_in_windows_that_leave_nothing_out(folder: Path) -> None:
     import torch
 
-    (found,) = classifiers.classify(ref(folder), [LONG], settings=CPU)
-    limit = classifiers.classify(ref(folder), ["It"], settings=CPU)[0].limit
+    (found,) = inference.classify(ref(folder), [LONG], settings=CPU)
+    limit = inference.classify(ref(folder), ["It"], settings=CPU)[0].limit
     assert limit == {"bert": 40, "roberta": 38, "bias": 40}[folder.name]
     assert [found.places[0][0], *(end for _, end in found.places)] == [*(at for at, _ in found.places), len(LONG)]
     model, tokenizer = by_transformers(folder)
@@ -106,17 +107,17 @@ def test_equal_texts_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch
         return forward(self, batch)
 
     monkeypatch.setattr(classifiers.Classifier, "_forward", counted)
-    found = classifiers.classify(ref(folder), ["seven", "nine", "seven"], settings=CPU)
+    found = inference.classify(ref(folder), ["seven", "nine", "seven"], settings=CPU)
     assert sum(read) == 2
     assert found[0] is found[2]
 
 
 def test_no_texts_need_no_weights() -> None:
-    assert classifiers.classify(ModelRef("classifier", "/no/where"), [], settings=CPU) == []
+    assert inference.classify(ModelRef("classifier", "/no/where"), [], settings=CPU) == []
 
 
 def test_probabilities_are_sigmoids_or_shares() -> None:
-    found = classifiers.Classified(np.array([[-800.0, 0.0, 800.0], [1.0, 2.0, 3.0]]), ((0, 1), (1, 2)), 2)
+    found = Classified(np.array([[-800.0, 0.0, 800.0], [1.0, 2.0, 3.0]]), ((0, 1), (1, 2)), 2)
     np.testing.assert_allclose(found.sigmoid[0], [0.0, 0.5, 1.0], atol=1e-12)
     np.testing.assert_allclose(found.sigmoid[1], 1 / (1 + np.exp([-1.0, -2.0, -3.0])), atol=1e-12)
     np.testing.assert_allclose(found.softmax.sum(axis=1), 1.0)
@@ -133,9 +134,9 @@ def test_batches_are_halved_until_they_fit(folder: Path, monkeypatch: pytest.Mon
             raise torch.OutOfMemoryError("CUDA out of memory")
         return forward(self, batch)
 
-    expected = classifiers.classify(ref(folder), TEXTS, settings=CPU)
+    expected = inference.classify(ref(folder), TEXTS, settings=CPU)
     monkeypatch.setattr(classifiers.Classifier, "_forward", small)
-    for ours, theirs in zip(classifiers.classify(ref(folder), TEXTS, settings=CPU), expected, strict=True):
+    for ours, theirs in zip(inference.classify(ref(folder), TEXTS, settings=CPU), expected, strict=True):
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-5)
 
 
@@ -147,13 +148,13 @@ def test_what_does_not_fit_alone_is_an_error_of_its_own(folder: Path, monkeypatc
 
     monkeypatch.setattr(classifiers.Classifier, "_forward", never)
     with pytest.raises(OutOfMemory):
-        classifiers.classify(ref(folder), TEXTS, settings=CPU)
+        inference.classify(ref(folder), TEXTS, settings=CPU)
 
 
 class TestTensorflow:
     def test_hdf5_gives_the_same_logits_as_safetensors(self, tiny: Callable[[str], Path]) -> None:
-        ours = classifiers.classify(ref(tiny("bias-tensorflow")), TEXTS, settings=CPU)
-        theirs = classifiers.classify(ref(tiny("bias")), TEXTS, settings=CPU)
+        ours = inference.classify(ref(tiny("bias-tensorflow")), TEXTS, settings=CPU)
+        theirs = inference.classify(ref(tiny("bias")), TEXTS, settings=CPU)
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(one.logits, other.logits, atol=1e-6)
 
@@ -182,29 +183,29 @@ class TestTensorflow:
 
 class TestResidence:
     def test_a_model_is_loaded_once(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        resident.unload()
+        runtime.unload()
         loads: list[ModelRef] = []
-        load = classifiers._load
+        load = classifiers.load_classifier
 
         def counted(ref: ModelRef, device: str, settings: Settings) -> Any:
             loads.append(ref)
             return load(ref, device, settings)
 
-        monkeypatch.setattr(classifiers, "_load", counted)
+        monkeypatch.setattr(classifiers, "load_classifier", counted)
         for language in ("en", "de", "en"):  # what does not concern models loads none
-            classifiers.classify(ref(folder), ["seven"], settings=Settings(device="cpu", language=language))
+            inference.classify(ref(folder), ["seven"], settings=Settings(device="cpu", language=language))
         assert loads == [ref(folder)]
 
     def test_older_models_go_when_memory_is_short(
         self, tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        resident.unload()
+        runtime.unload()
         first, second = ref(tiny("bert")), ref(tiny("roberta"))
         labels(first)
         labels(second)
-        assert resident.loaded() == (first, second)
-        resident.unload()
-        monkeypatch.setattr(resident, "SHARE", 0.0)
+        assert runtime.loaded() == (first, second)
+        runtime.unload()
+        monkeypatch.setattr(runtime, "SHARE", 0.0)
         labels(first)
         labels(second)
-        assert resident.loaded() == (second,)
+        assert runtime.loaded() == (second,)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, consistency
+from leadline.evaluators.models import checkpoints, consistency, inference, tokens
 from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_scores_equal_the_published_code_s_in_any_batch_and_order(
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
     pairs = [*PAIRS, PAIRS[0]]
     random.Random(at_once).shuffle(pairs)
-    found = consistency.support(ref(tiny("support")), tokenizer(tiny), pairs, settings=CPU)
+    found = inference.support(ref(tiny("support")), tokenizer(tiny), pairs, settings=CPU)
     for pair, each in zip(pairs, found, strict=True):
         assert each.windows == 1
         assert each.value == pytest.approx(as_published(tiny, *pair), abs=1e-5)
@@ -69,8 +69,8 @@ def test_scores_equal_the_published_code_s_in_any_batch_and_order(
 
 def test_a_tokenizer_that_comes_with_the_weights_is_used(tiny: Callable[[str], Path]) -> None:
     absent = ModelRef("tokenizer", "google/flan-t5-base", "0" * 40)
-    ours = consistency.support(ref(tiny("support-with-tokenizer")), absent, PAIRS, settings=CPU)
-    assert ours == consistency.support(ref(tiny("support")), tokenizer(tiny), PAIRS, settings=CPU)
+    ours = inference.support(ref(tiny("support-with-tokenizer")), absent, PAIRS, settings=CPU)
+    assert ours == inference.support(ref(tiny("support")), tokenizer(tiny), PAIRS, settings=CPU)
 
 
 def test_without_any_tokenizer_the_model_is_unavailable(
@@ -81,21 +81,21 @@ def test_without_any_tokenizer_the_model_is_unavailable(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     folder = shutil.copytree(tiny("support"), tmp_path / "support")
     with pytest.raises(ModelUnavailable, match="leadline evaluators models pull google/flan-t5-base"):
-        consistency.support(ref(folder), ModelRef("tokenizer", "google/flan-t5-base", "0" * 40), PAIRS, settings=CPU)
+        inference.support(ref(folder), ModelRef("tokenizer", "google/flan-t5-base", "0" * 40), PAIRS, settings=CPU)
 
 
 def test_a_long_premise_counts_by_its_best_window_and_a_long_hypothesis_by_its_worst(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consistency, "LIMIT", 40)
+    monkeypatch.setattr(consistency, "SUPPORT_LIMIT", 40)
     premise, hypothesis = "The pump starts at seven. " * 16, "It stops at nine. " * 16
-    model = consistency._load(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
+    model = consistency.load_support_model(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
     pairs = [(premise, "seven"), ("seven", hypothesis), (premise, hypothesis)]
     scores = model.score(pairs)
     for given, asked in pairs:
         lengths = {
             text: len(each.ids)
-            for text, each in zip((given, asked), checkpoints.encode(model._tokenizer, (given, asked)), strict=True)
+            for text, each in zip((given, asked), tokens.encode(model._tokenizer, (given, asked)), strict=True)
         }
         cut = list(model._pieces(given, asked, lengths))
         assert "".join(row[0][1] for row in cut) == asked
@@ -108,9 +108,9 @@ def test_a_long_premise_counts_by_its_best_window_and_a_long_hypothesis_by_its_w
 def test_texts_that_would_make_too_many_windows_are_not_read(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consistency, "LIMIT", 40)
+    monkeypatch.setattr(consistency, "SUPPORT_LIMIT", 40)
     monkeypatch.setattr(consistency, "MOST_WINDOWS", 2)
-    model = consistency._load(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
+    model = consistency.load_support_model(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
     long = "The pump starts at seven. " * 20
     scores = model.score([(long, long), ("seven", "nine")])
     assert scores[long, long].value is None
@@ -121,4 +121,4 @@ def test_texts_that_would_make_too_many_windows_are_not_read(
 @pytest.mark.parametrize("name", ["bert", "t5"])
 def test_weights_of_another_form_are_refused(name: str, tiny: Callable[[str], Path]) -> None:
     with pytest.raises(ModelUnavailable, match="HHEM"):
-        consistency.support(ref(tiny(name)), tokenizer(tiny), PAIRS, settings=CPU)
+        inference.support(ref(tiny(name)), tokenizer(tiny), PAIRS, settings=CPU)

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, resident
-from leadline.evaluators.models.language_models import likelihood
-from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
-from leadline.evaluators.models.language_models.predictor import ContextBatch, Predictor
+from leadline.evaluators.models import checkpoints, inference, language_models, runtime
+from leadline.evaluators.models.language_models import ContextBatch, Predictor
+from leadline.evaluators.models.results import Likelihood, Passage
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_size import CONTEXT
 
@@ -84,7 +83,7 @@ def test_likelihoods_equal_the_formula_in_any_batch_and_order(
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
     passages = list(PASSAGES)
     random.Random(at_once).shuffle(passages)
-    found = likelihood.likelihoods(ref(folder), passages, settings=CPU)
+    found = inference.likelihoods(ref(folder), passages, settings=CPU)
     for passage, each in zip(passages, found, strict=True):
         nll, tokens = by_the_formula(folder, passage)
         assert each.tokens == tokens
@@ -113,7 +112,7 @@ def test_texts_after_the_same_context_score_as_if_it_were_read_for_each(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
-    found = likelihood.likelihoods(ref(folder), SHARED, settings=CPU)
+    found = inference.likelihoods(ref(folder), SHARED, settings=CPU)
     for passage, each in zip(SHARED, found, strict=True):
         nll, tokens = by_the_formula(folder, passage)
         assert each.tokens == tokens
@@ -125,7 +124,7 @@ def test_contexts_of_very_different_lengths_fit_the_model_together(folder: Path)
         *(Passage(" seven" * times, "human: The pump is loud, says the manual. AI:") for times in (200, 190)),
         *(Passage(" seven" * times, LONG[:440]) for times in (1, 2)),
     ]
-    found = likelihood.likelihoods(ref(folder), passages, settings=CPU)
+    found = inference.likelihoods(ref(folder), passages, settings=CPU)
     for passage, each in zip(passages, found, strict=True):
         nll, tokens = by_the_formula(folder, passage)
         assert each.whole
@@ -142,11 +141,11 @@ def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyP
 
     def tokens_read(passages: Sequence[Passage]) -> int:
         read.clear()
-        likelihood.likelihoods(ref(folder), passages, settings=CPU)
+        inference.likelihoods(ref(folder), passages, settings=CPU)
         return sum(read)
 
-    likelihood.likelihoods(ref(folder), [PASSAGES[0]], settings=CPU)
-    ((loaded, _),) = [each for key, each in resident._models.items() if key[0] == ref(folder)]
+    inference.likelihoods(ref(folder), [PASSAGES[0]], settings=CPU)
+    ((loaded, _),) = [each for key, each in runtime._models.items() if key[0] == ref(folder)]
     words = loaded.model.config.vocab_size
     tables = [each for each in loaded.model.modules() if getattr(each, "num_embeddings", 0) == words]
     hooks = [table.register_forward_pre_hook(count) for table in tables]
@@ -168,9 +167,9 @@ def test_windows_that_do_not_fit_together_are_read_one_by_one(folder: Path, monk
             raise MemoryError
         return forward(self, jobs)
 
-    wanted = likelihood.likelihoods(ref(folder), SHARED, settings=CPU)
+    wanted = inference.likelihoods(ref(folder), SHARED, settings=CPU)
     monkeypatch.setattr(Predictor, "forward", small)
-    found = likelihood.likelihoods(ref(folder), SHARED, settings=CPU)
+    found = inference.likelihoods(ref(folder), SHARED, settings=CPU)
     assert [each.nll for each in found] == pytest.approx([each.nll for each in wanted], abs=1e-4)
 
 
@@ -189,15 +188,15 @@ def test_a_model_that_counts_positions_otherwise_reads_each_text_whole(
         Passage(f" {word}", "It starts at seven, it stops at")
         for word in ("nine", "loud", "seven", "the", "pump", "is")
     ]
-    alone = [likelihood.likelihoods(ref(folder), [each], settings=CPU)[0].nll for each in passages]
-    together = [each.nll for each in likelihood.likelihoods(ref(folder), passages, settings=CPU)]
+    alone = [inference.likelihoods(ref(folder), [each], settings=CPU)[0].nll for each in passages]
+    together = [each.nll for each in inference.likelihoods(ref(folder), passages, settings=CPU)]
     assert together == pytest.approx(alone, abs=1e-5)
 
 
 def test_only_what_is_left_to_a_model_after_its_output_layer_keeps_the_layer_in_it(tiny: Callable[[str], Path]) -> None:
     def apart(name: str) -> bool:
-        likelihood.likelihoods(ref(tiny(name)), PASSAGES[:1], settings=CPU)
-        ((model, _),) = [each for key, each in resident._models.items() if key[0] == ref(tiny(name))]
+        inference.likelihoods(ref(tiny(name)), PASSAGES[:1], settings=CPU)
+        ((model, _),) = [each for key, each in runtime._models.items() if key[0] == ref(tiny(name))]
         return bool(model._predictor._output.apart)
 
     assert apart("gptj")
@@ -217,7 +216,7 @@ def test_the_mean_is_the_loss_that_transformers_computes_for_the_same_labels(fol
         else:
             labels = [-100] * len(context) + target
             loss = model(input_ids=torch.tensor([context + target]), labels=torch.tensor([labels])).loss
-    (found,) = likelihood.likelihoods(ref(folder), [passage], settings=CPU)
+    (found,) = inference.likelihoods(ref(folder), [passage], settings=CPU)
     assert found.mean == pytest.approx(float(loss), abs=1e-5)
 
 
@@ -225,7 +224,7 @@ def test_the_mean_is_the_loss_that_transformers_computes_for_the_same_labels(fol
 def test_a_first_token_is_predicted_only_after_a_start_mark(
     name: str, tokens: int, tiny: Callable[[str], Path]
 ) -> None:
-    one, none = likelihood.likelihoods(ref(tiny(name)), [Passage("."), Passage("")], settings=CPU)
+    one, none = inference.likelihoods(ref(tiny(name)), [Passage("."), Passage("")], settings=CPU)
     assert one.length == 1 if name != "t5" else one.length >= 1
     assert one.tokens == tokens if name != "t5" else one.tokens == one.length
     assert (one.mean is None) == (one.tokens == 0)
@@ -253,7 +252,7 @@ def test_a_long_text_slides_through_the_window_and_each_token_counts_once(
             total -= float(logs[len(window) - back - 1, window[len(window) - back]])
             scored += 1
         first = end
-    (found,) = likelihood.likelihoods(ref(tiny(name)), [Passage(LONG)], settings=CPU)
+    (found,) = inference.likelihoods(ref(tiny(name)), [Passage(LONG)], settings=CPU)
     assert found.tokens == scored == len(ids) - 1
     assert not found.whole
     assert found.limit == CONTEXT
@@ -261,8 +260,8 @@ def test_a_long_text_slides_through_the_window_and_each_token_counts_once(
 
 
 def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likelihood, "RELATIVE_LIMIT", CONTEXT)
-    resident.unload()
+    monkeypatch.setattr(language_models, "RELATIVE_LIMIT", CONTEXT)
+    runtime.unload()
     seen: list[Sequence[int]] = []
     forward = Predictor.forward
 
@@ -273,8 +272,8 @@ def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch
     monkeypatch.setattr(Predictor, "forward", watched)
     instruction = "human: Rewrite"
     passage = Passage(LONG[:200], f"{instruction} {LONG}", len(instruction))
-    (found,) = likelihood.likelihoods(ref(folder), [passage], settings=CPU)
-    resident.unload()
+    (found,) = inference.likelihoods(ref(folder), [passage], settings=CPU)
+    runtime.unload()
     _, tokenizer = parts(folder)
     start = tokenizer(instruction)["input_ids"]
     start = start[:-1] if start[-1] == tokenizer.eos_token_id else start
@@ -289,10 +288,10 @@ def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch
 def test_a_long_target_of_an_encoder_decoder_model_is_scored_whole(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(likelihood, "RELATIVE_LIMIT", 60)
-    resident.unload()
-    (found,) = likelihood.likelihoods(ref(tiny("t5")), [Passage(LONG, "Tl;dr")], settings=CPU)
-    resident.unload()
+    monkeypatch.setattr(language_models, "RELATIVE_LIMIT", 60)
+    runtime.unload()
+    (found,) = inference.likelihoods(ref(tiny("t5")), [Passage(LONG, "Tl;dr")], settings=CPU)
+    runtime.unload()
     _, tokenizer = parts(tiny("t5"))
     assert found.tokens == len(tokenizer(LONG, add_special_tokens=False)["input_ids"])
     assert not found.whole
@@ -307,15 +306,15 @@ def test_equal_passages_are_scored_once(folder: Path, monkeypatch: pytest.Monkey
         return forward(self, jobs)
 
     monkeypatch.setattr(Predictor, "forward", counted)
-    found = likelihood.likelihoods(ref(folder), [PASSAGES[1], PASSAGES[0], PASSAGES[1]], settings=CPU)
+    found = inference.likelihoods(ref(folder), [PASSAGES[1], PASSAGES[0], PASSAGES[1]], settings=CPU)
     assert sum(read) == 2
     assert found[0] is found[2]
 
 
 def test_a_classifier_is_no_language_model(tiny: Callable[[str], Path]) -> None:
     with pytest.raises(ModelUnavailable):
-        likelihood.likelihoods(ref(tiny("bias")), [PASSAGES[0]], settings=CPU)
+        inference.likelihoods(ref(tiny("bias")), [PASSAGES[0]], settings=CPU)
 
 
 def test_no_passages_need_no_weights() -> None:
-    assert likelihood.likelihoods(ModelRef("language_model", "/no/where"), [], settings=CPU) == []
+    assert inference.likelihoods(ModelRef("language_model", "/no/where"), [], settings=CPU) == []

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, nli, resident, weights
+from leadline.evaluators.models import checkpoints, inference, runtime, weights
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
-from leadline.evaluators.models.checkpoints import encode_pairs
+from leadline.evaluators.models.classifiers import load_pair_classifier, order
+from leadline.evaluators.models.tokens import encode_pairs
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import without_surrogates
 from tests.support.models.tiny_models import WORDS
@@ -30,7 +31,7 @@ def ref(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> ModelRef:
 @pytest.fixture(scope="module", autouse=True)
 def _cold() -> Iterator[None]:
     yield
-    resident.unload()
+    runtime.unload()
 
 
 def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
@@ -59,9 +60,9 @@ def test_probabilities_are_those_of_the_library_for_each_pair_alone(
             [model(**tokenizer(*pair, return_tensors="pt")).logits[0].softmax(-1).tolist() for pair in pairs]
         )
     assert np.ptp(expected, axis=0).min() > 0.02
-    for order in (range(30), random.Random(1).sample(range(30), 30)):
-        found = nli.infer(ref, [pairs[place] for place in order], settings=SETTINGS)
-        np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
+    for places in (range(30), random.Random(1).sample(range(30), 30)):
+        found = inference.infer(ref, [pairs[place] for place in places], settings=SETTINGS)
+        np.testing.assert_allclose(found, expected[list(places)], atol=1e-5)
 
 
 @pytest.mark.slow
@@ -70,8 +71,8 @@ def test_columns_are_entailment_contradiction_neutral_whatever_order_the_model_h
 ) -> None:
     turned = make_nli(tmp_path / "turned", labels=("contradiction", "neutral", "entailment"))
     pairs = pairs_of(5)
-    first = nli.infer(ref, pairs, settings=SETTINGS)
-    other = nli.infer(weights.parse_ref(str(turned), "nli"), pairs, settings=SETTINGS)
+    first = inference.infer(ref, pairs, settings=SETTINGS)
+    other = inference.infer(weights.parse_ref(str(turned), "nli"), pairs, settings=SETTINGS)
     np.testing.assert_allclose(other, first[:, [2, 0, 1]], atol=1e-6)
 
 
@@ -80,27 +81,27 @@ def test_of_two_outputs_the_one_that_does_not_support_is_neutral(tmp_path: Path)
     named = weights.parse_ref(str(make_nli(tmp_path / "named", labels=("unsupported", "supported"))), "nli")
     plain = weights.parse_ref(str(make_nli(tmp_path / "plain", labels=("LABEL_0", "LABEL_1"))), "nli")
     pairs = pairs_of(5)
-    found = nli.infer(named, pairs, settings=SETTINGS)
+    found = inference.infer(named, pairs, settings=SETTINGS)
     assert found.shape == (5, 3)
     np.testing.assert_allclose(found[:, 0] + found[:, 2], 1.0, atol=1e-9)
     assert not found[:, 1].any()
     assert np.ptp(found[:, 0]) > 1e-4
-    np.testing.assert_allclose(nli.infer(plain, pairs, settings=SETTINGS), found, atol=1e-6)
+    np.testing.assert_allclose(inference.infer(plain, pairs, settings=SETTINGS), found, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_a_model_with_other_outputs_is_refused(tmp_path: Path) -> None:
     sentiment = weights.parse_ref(str(make_nli(tmp_path / "two", labels=("NEGATIVE", "POSITIVE"))), "nli")
     with pytest.raises(ModelUnavailable, match="NEGATIVE, POSITIVE"):
-        nli.infer(sentiment, pairs_of(1), settings=SETTINGS)
+        inference.infer(sentiment, pairs_of(1), settings=SETTINGS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["the ship is of water " * 30, "x" * 200, "ship\ud800 " * 40, "", "the ship"])
 def test_any_two_pieces_of_long_texts_fit_and_cover_them(ref: ModelRef, text: str) -> None:
-    pieces = nli.fit(ref, [text, "a line"], settings=SETTINGS)[text]
+    pieces = inference.fit(ref, [text, "a line"], settings=SETTINGS)[text]
     assert "".join(text[start:end] for start, end in pieces) == text
-    loaded = resident.resident(ref, SETTINGS, nli._load)
+    loaded = runtime.resident(ref, SETTINGS, load_pair_classifier)
     found = [without_surrogates(text[start:end]) for start, end in pieces]
     whole = encode_pairs(loaded._tokenizer, [(one, other) for one in found for other in found], None)
     assert max(len(pair.ids) for pair in whole) <= 32
@@ -126,7 +127,7 @@ class OnMps:
 
 @pytest.mark.slow
 def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = resident.resident(ref, SETTINGS, nli._load)
+    loaded = runtime.resident(ref, SETTINGS, load_pair_classifier)
     pairs = encode_pairs(loaded._tokenizer, pairs_of(3), loaded.limit)
     expected, model = loaded._forward(pairs), loaded.model
     monkeypatch.setattr(loaded, "model", lambda **inputs: SimpleNamespace(logits=OnMps(model(**inputs).logits)))
@@ -147,7 +148,7 @@ def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monk
     ],
 )
 def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list[int]) -> None:
-    assert nli.order(labels, OTHER) == expected
+    assert order(labels, OTHER) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,8 +156,8 @@ def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list
 )
 def test_outputs_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(ModelUnavailable, match="id2label"):
-        nli.order(labels, OTHER)
+        order(labels, OTHER)
 
 
 def test_nameless_outputs_of_the_published_model_are_in_its_published_order() -> None:
-    assert nli.order(("LABEL_0", "LABEL_1", "LABEL_2"), VITAMINC_NLI) == [0, 1, 2]
+    assert order(("LABEL_0", "LABEL_1", "LABEL_2"), VITAMINC_NLI) == [0, 1, 2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import OFFLINE, ModelKind, ModelRef, ModelUnavailable
-from leadline.evaluators.models import cross_encoders, embedders, onnx_backend
+from leadline.evaluators.models import embedders, inference, runtime
 from leadline.evaluators.models.weights import identity
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_models import make_cross_encoder, make_embedder
@@ -25,7 +25,7 @@ TEXTS = ["a ship", "the depth of the water", "", "lead line " * 60, "x", "paris 
 def _cold() -> Iterator[None]:
     yield
     embedders.unload()
-    cross_encoders.unload()
+    inference.unload()
 
 
 @pytest.mark.slow
@@ -43,8 +43,8 @@ def test_vectors_are_those_of_torch(tmp_path: Path, steady: bool) -> None:
 def test_scores_of_pairs_are_those_of_torch(tmp_path: Path) -> None:
     ref = ModelRef("cross_encoder", str(make_cross_encoder(tmp_path / "model")))
     pairs = [(one, other) for one in TEXTS for other in TEXTS]
-    ours = cross_encoders.read(ref, pairs, settings=ONNX)
-    theirs = cross_encoders.read(ref, pairs, settings=TORCH)
+    ours = inference.read(ref, pairs, settings=ONNX)
+    theirs = inference.read(ref, pairs, settings=TORCH)
     assert np.abs(ours.values - theirs.values).max() < 1e-5
     assert ours.overlong == theirs.overlong
     assert not np.array_equal(ours.values, theirs.values)
@@ -75,5 +75,5 @@ def test_what_the_backend_does_not_do_is_refused(more: dict[str, Any]) -> None:
 def test_without_its_package_the_refusal_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModelUnavailable, match=r"pip install 'leadline\[onnx\]'") as error:
-        onnx_backend.require_onnx()
+        runtime.require_onnx()
     assert "\n" not in str(error.value)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
-from leadline.evaluators.models.shared_passes import Passes
+from leadline.evaluators.models.vectors import Passes
 
 
 class Model:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.models import similarity
-from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models import vectors
+from leadline.evaluators.models.vectors import best_matches
 
 
 def unit_vectors(count: int, seed: int) -> np.ndarray[Any, Any]:
@@ -21,7 +21,7 @@ def unit_vectors(count: int, seed: int) -> np.ndarray[Any, Any]:
 def test_it_equals_a_loop_whatever_the_size_of_its_blocks(n: int, m: int, seed: int, block: int) -> None:
     sentences, candidates = unit_vectors(n, seed), unit_vectors(m, seed + 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(similarity, "_BLOCK", block)
+        patch.setattr(vectors, "_BLOCK", block)
         best = best_matches(sentences, candidates)
     assert len(best.values) == len(best.places) == n
     for sentence, value, place in zip(sentences, best.values, best.places, strict=True):

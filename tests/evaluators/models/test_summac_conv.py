@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import hub, summac_conv, weight_files, weights
+from leadline.evaluators.models import summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_nli import conv_state, make_conv
@@ -128,7 +128,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Site
     handler = type("Site", (_Site,), {"asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(hub, "GITHUB", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(weight_files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     yield handler
     server.shutdown()

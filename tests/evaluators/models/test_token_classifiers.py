@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models.token_classifiers import entities, types_of
+from leadline.evaluators.models.inference import entities, types_of
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_ner import make_ner
 

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
-from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
+from leadline.evaluators.models import (
+    checkpoints,
+    classifiers,
+    embedders,
+    inference,
+    runtime,
+    sentence_models,
+    summac_conv,
+)
 from leadline.evaluators.models.summac_conv import BINS
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.summarization import _summac, completeness_faithfulness
@@ -60,7 +68,7 @@ def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
 @pytest.fixture(scope="module", autouse=True)
 def _cold() -> Iterator[None]:
     yield
-    resident.unload()
+    runtime.unload()
     summac_conv._load.cache_clear()
 
 
@@ -127,7 +135,7 @@ class TestSummaC:
     def test_a_row_that_does_not_fit_into_memory_costs_no_other_its_score(
         self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        whole = nli.infer
+        whole = inference.infer
 
         def small(ref: Any, pairs: Any, *, settings: Settings) -> Any:
             if any(pair[0] == split(ROWS[1].question)[0] for pair in pairs):
@@ -135,7 +143,7 @@ class TestSummaC:
             return whole(ref, pairs, settings=settings)
 
         expected = [score.values[ZERO_SHOT] for score in CompletenessFaithfulness(params).score(ROWS, ctx)]
-        monkeypatch.setattr(nli, "infer", small)
+        monkeypatch.setattr(inference, "infer", small)
         scores = CompletenessFaithfulness(params).score(ROWS, ctx)
         for at, score in enumerate(scores):
             if at == 1:
@@ -271,7 +279,7 @@ class TestCompleteness:
             looked.append(ref.kind)
             raise ModelUnavailable("not here")
 
-        for module in (embedders, nli, summac_conv):
+        for module in (sentence_models, classifiers, summac_conv):
             monkeypatch.setattr(module, "locate", locate)
         embedders.unload()
         summac_conv._load.cache_clear()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, cross_encoders, weights
+from leadline.evaluators.models import checkpoints, inference, sentence_models, weights
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
 
@@ -26,7 +26,7 @@ def ref(tiny_cross_encoder: Path) -> ModelRef:
 @pytest.fixture(autouse=True)
 def _cold() -> Iterator[None]:
     yield
-    cross_encoders.unload()
+    inference.unload()
 
 
 def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
@@ -54,16 +54,16 @@ def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(
     expected = 1 / (1 + np.exp(-np.array(logits)))
     assert np.ptp(expected) > 0.01
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
-    monkeypatch.setattr(cross_encoders._loaded(ref, SETTINGS), "plain", plain)
+    monkeypatch.setattr(inference.pair_reader(ref, SETTINGS), "plain", plain)
     for order in (range(40), random.Random(1).sample(range(40), 40)):
-        found = cross_encoders.read(ref, [pairs[place] for place in order], settings=SETTINGS).values
+        found = inference.read(ref, [pairs[place] for place in order], settings=SETTINGS).values
         np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
 
 
 def test_equal_pairs_are_read_once_and_the_order_of_texts_counts(
     ref: ModelRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = cross_encoders._loaded(ref, SETTINGS)
+    reader = inference.pair_reader(ref, SETTINGS)
     seen: list[int] = []
     original = reader.forward
 
@@ -73,10 +73,10 @@ def test_equal_pairs_are_read_once_and_the_order_of_texts_counts(
 
     monkeypatch.setattr(reader, "forward", counting)
     there, back = ("the ship", "paris"), ("paris", "the ship")
-    found = cross_encoders.read(ref, [there, back, there], settings=SETTINGS).values
+    found = inference.read(ref, [there, back, there], settings=SETTINGS).values
     assert sum(seen) == 2
     assert found[0] == found[2] != found[1]
-    assert cross_encoders.read(ref, [], settings=SETTINGS).values.shape == (0,)
+    assert inference.read(ref, [], settings=SETTINGS).values.shape == (0,)
 
 
 def test_a_model_whose_library_adds_to_the_texts_is_not_read_without_it(
@@ -84,7 +84,7 @@ def test_a_model_whose_library_adds_to_the_texts_is_not_read_without_it(
 ) -> None:
     from sentence_transformers import CrossEncoder
 
-    plain = cross_encoders._loaded(ref, SETTINGS)
+    plain = inference.pair_reader(ref, SETTINGS)
     assert plain.plain
     preprocess = CrossEncoder.preprocess
 
@@ -92,21 +92,21 @@ def test_a_model_whose_library_adds_to_the_texts_is_not_read_without_it(
         return preprocess(self, [("ship " + first, second) for first, second in pairs], *args, **options)
 
     monkeypatch.setattr(CrossEncoder, "preprocess", prompted)
-    assert not cross_encoders.PairReader(plain.model, "cpu").plain
+    assert not sentence_models.PairReader(plain.model, "cpu").plain
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "by the library"])
 def test_pairs_that_are_cut_off_are_named_with_their_length(
     ref: ModelRef, monkeypatch: pytest.MonkeyPatch, plain: bool
 ) -> None:
-    monkeypatch.setattr(cross_encoders._loaded(ref, SETTINGS), "plain", plain)
+    monkeypatch.setattr(inference.pair_reader(ref, SETTINGS), "plain", plain)
     pairs = [("a", "b"), ("water " * 20, "ship " * 20), ("é" * 20, "b"), ("water " * 14, "ship " * 15)]
-    assert cross_encoders.read(ref, pairs, settings=SETTINGS).overlong == [None, (43, MAX_TOKENS), None, None]
+    assert inference.read(ref, pairs, settings=SETTINGS).overlong == [None, (43, MAX_TOKENS), None, None]
 
 
 def test_odd_texts_have_scores(ref: ModelRef) -> None:
     odd = ["", "\ud800", "\0", "👩‍👩‍👧", "x" * 5000]
-    found = cross_encoders.read(ref, [(first, second) for first in odd for second in odd], settings=SETTINGS).values
+    found = inference.read(ref, [(first, second) for first in odd for second in odd], settings=SETTINGS).values
     assert np.isfinite(found).all()
     assert ((found >= 0) & (found <= 1)).all()
 
@@ -114,10 +114,10 @@ def test_odd_texts_have_scores(ref: ModelRef) -> None:
 def test_a_classifier_of_pairs_is_no_similarity_model(tmp_path: Path) -> None:
     ref = weights.parse_ref(str(make_cross_encoder(tmp_path / "nli", labels=3)), "cross_encoder")
     with pytest.raises(ModelUnavailable, match="3 classes"):
-        cross_encoders.read(ref, [("a", "b")], settings=SETTINGS)
+        inference.read(ref, [("a", "b")], settings=SETTINGS)
 
 
 def test_absent_weights_are_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelUnavailable, match="leadline evaluators models pull cross-encoder/stsb-roberta-base"):
-        cross_encoders.read(weights.STSB_ROBERTA_BASE, [("a", "b")], settings=SETTINGS)
+        inference.read(weights.STSB_ROBERTA_BASE, [("a", "b")], settings=SETTINGS)

@@ -1,34 +1,64 @@
-"""The unlikelihood of the tokens of windows under a language model: the tensors behind ``likelihood``.
+"""The likelihood of a text under a language model: of exactly its tokens, after some context.
+
+``nll = sum over the target's tokens t_i of -ln p(t_i | context, t_1 … t_(i-1))``, in nats. Context and target are made
+into tokens apart, so that no token belongs to both. What the tokenizer puts before a text (OPT's start mark) stands
+before the context. An encoder-decoder model reads the context with its encoder, as its tokenizer marks it, and the
+target's tokens are those of the decoder; the end mark is no part of the target.
+
+The first token of a text without any context is given, not predicted, as
+https://huggingface.co/docs/transformers/perplexity and the package ``lmppl`` have it.
+
+A text that is longer than the model reads is scored in sliding windows: each token of the target once, after at least
+half of the model's length of what stands before it, and after the part of the context that is to be kept always (an
+instruction).
 
 What several windows stand after is read once: the source of an encoder-decoder model always, and on a CPU the context
 of several targets of a causal model too, where that saves more than the further run of the model that it takes. Answers
 of several systems to one question share their question, their documents and their reference answer in this way.
 
-It makes a number for every token of the vocabulary at every place of a text, most of which nobody asks for. Here it
-sees only the places that are asked for, in slices whose numbers stay near the processor, while the layers before it run
-with batches of full size.
+The output layer makes a number for every token of the vocabulary at every place of a text, most of which nobody asks
+for. Here it sees only the places that are asked for, in slices whose numbers stay near the processor, while the layers
+before it run with batches of full size.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import AutoConfig
+from transformers.modeling_outputs import BaseModelOutput
 
-from leadline.evaluators.ground import OutOfMemory
-from leadline.evaluators.models.checkpoints import additive, align_positions, budget_for, by_length, load_of, padded
-from leadline.evaluators.models.runtime import is_out_of_memory, release_memory
+from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable, OutOfMemory
+from leadline.evaluators.models.checkpoints import (
+    additive,
+    align_positions,
+    budget_for,
+    by_length,
+    load_of,
+    model_from,
+    padded,
+)
+from leadline.evaluators.models.results import Likelihood, Passage, finite
+from leadline.evaluators.models.runtime import is_out_of_memory, loading, release_memory
+from leadline.evaluators.models.tokens import encode, frame, token_ids, token_limit, tokenizer_from
+from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import torch
 
+    from leadline.evaluators.settings.settings import Settings
 
 log = logging.getLogger("leadline.models")
+
+RELATIVE_LIMIT: Final = 1024
+"""Tokens that a model without a position table (T5) reads at once, as in GPTScore's own code."""
 
 _TARGET_WEIGHT: Final = 8
 """What a token that is asked for weighs in a batch whose logits are all made at once."""
@@ -45,6 +75,91 @@ _COPIED: Final = 2048
 _SLICE_CPU: Final = 128
 _SLICE_ACCELERATOR: Final = 4096
 """Places that go through the layer at once."""
+
+
+class LanguageModel:
+    """A loaded language model.
+
+    Attributes:
+        model: The Transformers model.
+        limit: Tokens that it reads at once.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        config: Any = model.config
+        head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
+        if head is None:
+            raise ModelUnavailable(
+                f"{ref} predicts no tokens.",
+                hint="Choose a language model, such as gpt2-medium.",
+                code=ErrorCode.MODEL_WRONG_KIND,
+            )
+        self.ref = ref
+        self.model = model
+        relative = not isinstance(getattr(config, "max_position_embeddings", None), int)
+        self.limit = (None if relative else token_limit(tokenizer, model)) or RELATIVE_LIMIT
+        self._tokenizer = tokenizer
+        self._before, self._after = frame(tokenizer)
+        self._predictor = Predictor(model, head, tokenizer.pad_token_id or 0, self.limit, device)
+
+    def score(self, passages: Sequence[Passage]) -> dict[Passage, Likelihood]:
+        """Return how likely distinct passages are."""
+        distinct = list(dict.fromkeys(text for passage in passages for text in (passage.target, passage.context)))
+        tokens_of = dict(zip(distinct, token_ids(self._tokenizer, distinct), strict=True))
+        cut = [list(self._windows(passage, tokens_of)) for passage in passages]
+        nlls = finite(self._predictor.nlls([window for windows in cut for window in windows]), self.ref)
+        out = {}
+        first = 0
+        for passage, windows in zip(passages, cut, strict=True):
+            nll = float(nlls[first : first + len(windows)].sum())
+            first += len(windows)
+            tokens = sum(len(window.ids) - window.first for window in windows)
+            context, target = len(tokens_of[passage.context]), len(tokens_of[passage.target])
+            whole = self._fits(context, target)
+            out[passage] = Likelihood(max(0.0, nll), tokens, whole, context + target, self.limit)
+        return out
+
+    def _fits(self, context: int, target: int) -> bool:
+        if self._predictor.encodes:
+            return context + len(self._before) + len(self._after) <= self.limit and target < self.limit
+        return len(self._before) + context + target <= self.limit
+
+    def _windows(self, passage: Passage, tokens_of: Mapping[str, list[int]]) -> Iterator[TokenWindow]:
+        context, target = tokens_of[passage.context], tokens_of[passage.target]
+        kept = 0
+        if passage.keep and not self._fits(len(context), len(target)):
+            kept = sum(end <= passage.keep for _, end in encode(self._tokenizer, [passage.context])[0].places)
+        if not self._predictor.encodes:
+            before = [*self._before, *context]
+            yield from self._slide((), [*before, *target], len(before), kept + len(self._before))
+            return
+        room = self.limit - len(self._before) - len(self._after)
+        kept = min(kept, room // 2)
+        if len(context) > room:
+            context = [*context[:kept], *context[len(context) - (room - kept) :]]
+        config: Any = self.model.config
+        start: int = config.decoder_start_token_id
+        yield from self._slide((*self._before, *context, *self._after), [start, *target], 1, 1)
+
+    def _slide(self, source: tuple[int, ...], ids: list[int], first: int, kept: int) -> Iterator[TokenWindow]:
+        """Cut a sequence into windows that score every token from ``first`` on once; see the module's text."""
+        first = max(1, first)
+        kept = min(kept, self.limit // 4)
+        step = max(1, (self.limit - kept) // 2)
+        while first < len(ids):
+            end = min(len(ids), max(first + step, self.limit))
+            start = max(kept, end - (self.limit - kept))
+            yield TokenWindow(source, [*ids[:kept], *ids[start:end]], first - start + kept)
+            first = end
+
+
+def load_language_model(ref: ModelRef, device: str, settings: Settings) -> LanguageModel:
+    """Load a model for a device; see :func:`.runtime.resident`."""
+    folder = locate(ref, settings)
+    with loading(ref):
+        config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        auto = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
+        return LanguageModel(ref, model_from(auto, folder, device, settings), tokenizer_from(folder), device)
 
 
 class TokenWindow(NamedTuple):
@@ -131,8 +246,6 @@ class Predictor:
 
     def forward(self, jobs: Sequence[ContextBatch]) -> npt.NDArray[np.float64]:
         """Run the model on jobs and return the sums of their windows, of shape ``(jobs, _TOGETHER)``, zeros after."""
-        import torch
-
         with torch.inference_mode():
             parts = {
                 self._after_sources: jobs if self.encodes else [],
@@ -198,8 +311,6 @@ class Predictor:
 
     def _after_contexts(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         """Return the sums of windows whose first ``job.shared`` tokens are the same in each job."""
-        import torch
-
         if len(jobs) > 1 and not self._fit_together(jobs):
             return torch.cat([self._after_contexts([job]) for job in jobs])
         contexts = [job.windows[0].ids[: job.shared] for job in jobs]
@@ -235,8 +346,6 @@ class Predictor:
 
     def _after_sources(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         """Return the sums of windows whose sources are encoded once each."""
-        from transformers.modeling_outputs import BaseModelOutput
-
         ids, mask = padded([job.windows[0].source for job in jobs], self._padding, self._device)
         unseen = additive(mask, self._model.dtype) if self._adds_masks else mask
         encoded = self._model.get_encoder()(input_ids=ids, attention_mask=unseen).last_hidden_state
@@ -257,16 +366,12 @@ class Predictor:
 
     def _owners(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         """Return for each window of some jobs the number of its job among them."""
-        import torch
-
         return torch.tensor([number for number, job in enumerate(jobs) for _ in job.windows], device=self._device)
 
     def _sums(
         self, tokens: Sequence[Sequence[int]], firsts: Sequence[int], run: Callable[[torch.Tensor], Any]
     ) -> torch.Tensor:
         """Return the sum of -ln p of each text's tokens from its first scored one on, float64 of shape ``(texts,)``."""
-        import torch
-
         ids, mask = padded(tokens, 0, self._device)
         starts = torch.tensor(firsts, device=self._device)[:, None]
         asked = (mask == 1) & (torch.arange(ids.shape[1], device=self._device) >= starts)
@@ -276,8 +381,6 @@ class Predictor:
 
     def _agrees(self, fast: Callable[[Sequence[ContextBatch]], torch.Tensor], *, adds_masks: bool) -> bool:
         """Return whether this model computes the same in a fast way, which not every architecture provides for."""
-        import torch
-
         windows = []
         for more in ((), (8, 9, 10)):  # of different lengths, so that one is filled up
             before = [4, 5, 6, 7, *more]
@@ -303,8 +406,6 @@ class Predictor:
 
     def _probe(self) -> torch.Tensor:
         """Return the model's logits for a few tokens."""
-        import torch
-
         ids = torch.tensor([[0, 1, 2]], device=self._device)
         more = {"decoder_input_ids": ids} if self.encodes else {}
         logits: torch.Tensor = self._model(input_ids=ids, use_cache=False, **more).logits
@@ -345,9 +446,6 @@ class _OutputLayer:
             places: Texts and tokens after which the targets are predicted, each of shape ``(places,)``.
             targets: The tokens that are predicted.
         """
-        import torch
-        from torch.nn.functional import cross_entropy
-
         with self._only(places):
             logits = run().logits
             hidden = self._hidden
@@ -363,8 +461,6 @@ class _OutputLayer:
 
     def without(self, run: Callable[[], Any]) -> Any:
         """Run the model without its output layer and return what it returns, its logits empty."""
-        import torch
-
         nowhere = torch.zeros(0, dtype=torch.long)
         with self._only((nowhere, nowhere)):
             return run()
@@ -390,8 +486,6 @@ class _OutputLayer:
 
     def _is_last(self, probe: Callable[[], torch.Tensor]) -> bool:
         """Return whether the model's logits are what the layer alone makes of its input."""
-        import torch
-
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
         hook = self._head.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0], output)))
         try:

@@ -1,1 +1,0 @@
-"""Language models that say how likely a text is."""
