@@ -20,9 +20,8 @@ import numpy as np
 import torch
 
 from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable
-from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import LoadedModel, WindowReader, model_from, padded, padded_pairs
-from leadline.evaluators.models.results import CONTRADICTION, ENTAILMENT, NEUTRAL, Classified, Entity
+from leadline.evaluators.models.results import CONTRADICTION, Classified, Entity, nli_order
 from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.tokens import (
     Encoded,
@@ -45,9 +44,6 @@ if TYPE_CHECKING:
 _PLACED: Final = re.compile(r"(?P<place>[BIESLU])[-_](?P<type>.+)")
 _OUTSIDE: Final = ("O", "")
 _WORD: Final = re.compile(r"\w")
-_NAMES: Final = (("entail", "support"), ("contra", "refute"), ("neutral", "notenough"))
-_SUPPORTS: Final = ("entail", "support", "consistent", "faithful", "grounded")
-_GENERIC: Final = re.compile(r"LABEL_\d+")
 _SPARE_TOKENS: Final = 4
 """Tokens that a text can take more of when it is cut apart inside a word."""
 
@@ -192,7 +188,7 @@ class PairClassifier(LoadedModel):
         config: Any = model.config
         self.limit = token_limit(tokenizer, model)
         self._special = int(tokenizer.num_special_tokens_to_add(pair=True))
-        self._order = order([str(config.id2label[number]) for number in range(config.num_labels)], ref)
+        self._order = nli_order([str(config.id2label[number]) for number in range(config.num_labels)], ref)
 
     def infer(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         """Return the probabilities of distinct pairs: entailment, contradiction, neutral, shape ``(len(pairs), 3)``."""
@@ -219,43 +215,6 @@ class PairClassifier(LoadedModel):
             logits = self.model(**padded_pairs(batch, self._tokenizer, self.device)).logits
         out: npt.NDArray[np.float64] = logits.float().cpu().double().numpy()
         return out
-
-
-def order(labels: Sequence[str], ref: ModelRef) -> list[int]:
-    """Return which of a classifier's outputs are entailment, contradiction and neutral, by their names.
-
-    Fact verifiers say SUPPORTS, REFUTES and NOT ENOUGH INFO. Those of two outputs, such as MiniCheck's, say whether a
-    text supports a claim: what does not support it counts as neutral; without names the second one supports.
-
-    Args:
-        labels: Names of the outputs, in the order of the logits.
-        ref: The weights, for the error.
-
-    Raises:
-        ModelUnavailable: The outputs are neither these three nor those two.
-
-    Returns:
-        Places of entailment, contradiction and neutral, or of support and its lack.
-    """
-    if ref == VITAMINC_NLI and all(_GENERIC.fullmatch(label) for label in labels):
-        return [ENTAILMENT, CONTRADICTION, NEUTRAL]
-    plain = [re.sub(r"[\W_]", "", label.lower()) for label in labels]
-    if len(labels) == 2:
-        if all(_GENERIC.fullmatch(label) for label in labels):
-            return [1, 0]
-        supports = [at for at, label in enumerate(plain) if label.startswith(_SUPPORTS)]
-        if len(supports) == 1:
-            return [supports[0], 1 - supports[0]]
-    found = [[at for at, label in enumerate(plain) if label.startswith(names)] for names in _NAMES]
-    if len(labels) != 3 or any(len(places) != 1 for places in found):
-        raise ModelUnavailable(
-            f"{ref} does not tell entailment, contradiction and neutral apart; its outputs are {', '.join(labels)}."[
-                :500
-            ],
-            hint="Choose a model for natural language inference, and name its outputs in id2label of its config.json.",
-            code=ErrorCode.MODEL_WRONG_KIND,
-        )
-    return [places[0] for places in found]
 
 
 def load_classifier(ref: ModelRef, device: str, settings: Settings) -> Classifier:

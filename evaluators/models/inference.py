@@ -1,4 +1,4 @@
-"""What local models say of texts: one call each for classes, entities, inference, support, likelihood and similarity.
+"""Calls of local models: classes, entities, inference, support, likelihood and similarity of texts.
 
 Equal texts are read once. The modules that run the models import torch, and are imported when a model is loaded.
 """

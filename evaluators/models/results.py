@@ -1,13 +1,16 @@
-"""What models say of texts: classes, entities, support, likelihoods and similarities."""
+"""Results of local models: classes, entities, support, likelihoods and similarities of texts."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef
+from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef, ModelUnavailable
+from leadline.evaluators.models.catalogue import VITAMINC_NLI
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -16,6 +19,10 @@ ENTAILMENT: Final = 0
 CONTRADICTION: Final = 1
 NEUTRAL: Final = 2
 """Columns of what premises say of hypotheses."""
+
+_NAMES: Final = (("entail", "support"), ("contra", "refute"), ("neutral", "notenough"))
+_SUPPORTS: Final = ("entail", "support", "consistent", "faithful", "grounded")
+_GENERIC: Final = re.compile(r"LABEL_\d+")
 
 SUPPORT_LIMIT: Final = 2048
 """Tokens of premise and hypothesis together that HHEM reads at once."""
@@ -144,3 +151,40 @@ def finite(values: npt.NDArray[np.float64], ref: ModelRef) -> npt.NDArray[np.flo
             code=ErrorCode.MODEL_NOT_A_NUMBER,
         )
     return values
+
+
+def nli_order(labels: Sequence[str], ref: ModelRef) -> list[int]:
+    """Return which of a classifier's outputs are entailment, contradiction and neutral, by their names.
+
+    Fact verifiers say SUPPORTS, REFUTES and NOT ENOUGH INFO. Those of two outputs, such as MiniCheck's, say whether a
+    text supports a claim: what does not support it counts as neutral; without names the second one supports.
+
+    Args:
+        labels: Names of the outputs, in the order of the logits.
+        ref: The weights, for the error.
+
+    Raises:
+        ModelUnavailable: The outputs are neither these three nor those two.
+
+    Returns:
+        Places of entailment, contradiction and neutral, or of support and its lack.
+    """
+    if ref == VITAMINC_NLI and all(_GENERIC.fullmatch(label) for label in labels):
+        return [ENTAILMENT, CONTRADICTION, NEUTRAL]
+    plain = [re.sub(r"[\W_]", "", label.lower()) for label in labels]
+    if len(labels) == 2:
+        if all(_GENERIC.fullmatch(label) for label in labels):
+            return [1, 0]
+        supports = [at for at, label in enumerate(plain) if label.startswith(_SUPPORTS)]
+        if len(supports) == 1:
+            return [supports[0], 1 - supports[0]]
+    found = [[at for at, label in enumerate(plain) if label.startswith(names)] for names in _NAMES]
+    if len(labels) != 3 or any(len(places) != 1 for places in found):
+        raise ModelUnavailable(
+            f"{ref} does not tell entailment, contradiction and neutral apart; its outputs are {', '.join(labels)}."[
+                :500
+            ],
+            hint="Choose a model for natural language inference, and name its outputs in id2label of its config.json.",
+            code=ErrorCode.MODEL_WRONG_KIND,
+        )
+    return [places[0] for places in found]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable, OutOfMemory
-from leadline.evaluators.models import checkpoints, classifiers, inference, runtime
+from leadline.evaluators.models import inference, runtime
 from leadline.evaluators.models.results import Classified
 from leadline.evaluators.settings import Settings
 
@@ -69,7 +69,7 @@ def folder(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Path:
 def test_logits_equal_those_of_each_text_alone_in_any_batch_and_order(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     texts = [text for text in TEXTS if "\ud800" not in text]
     random.Random(at_once).shuffle(texts)
     found = inference.classify(ref(folder), texts, settings=CPU)
@@ -99,14 +99,16 @@ def test_a_long_text_is_read_in_windows_that_leave_nothing_out(folder: Path) -> 
 
 
 def test_equal_texts_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    forward = classifiers.Classifier._forward
+    from leadline.evaluators.models.classifiers import Classifier
 
-    def counted(self: classifiers.Classifier, batch: Sequence[Sequence[int]]) -> Any:
+    read: list[int] = []
+    forward = Classifier._forward
+
+    def counted(self: Any, batch: Sequence[Sequence[int]]) -> Any:
         read.append(len(batch))
         return forward(self, batch)
 
-    monkeypatch.setattr(classifiers.Classifier, "_forward", counted)
+    monkeypatch.setattr(Classifier, "_forward", counted)
     found = inference.classify(ref(folder), ["seven", "nine", "seven"], settings=CPU)
     assert sum(read) == 2
     assert found[0] is found[2]
@@ -127,15 +129,17 @@ def test_probabilities_are_sigmoids_or_shares() -> None:
 def test_batches_are_halved_until_they_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    forward = classifiers.Classifier._forward
+    from leadline.evaluators.models.classifiers import Classifier
 
-    def small(self: classifiers.Classifier, batch: Sequence[Sequence[int]]) -> Any:
+    forward = Classifier._forward
+
+    def small(self: Any, batch: Sequence[Sequence[int]]) -> Any:
         if len(batch) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return forward(self, batch)
 
     expected = inference.classify(ref(folder), TEXTS, settings=CPU)
-    monkeypatch.setattr(classifiers.Classifier, "_forward", small)
+    monkeypatch.setattr(Classifier, "_forward", small)
     for ours, theirs in zip(inference.classify(ref(folder), TEXTS, settings=CPU), expected, strict=True):
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-5)
 
@@ -143,10 +147,12 @@ def test_batches_are_halved_until_they_fit(folder: Path, monkeypatch: pytest.Mon
 def test_what_does_not_fit_alone_is_an_error_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    def never(self: classifiers.Classifier, batch: Sequence[Sequence[int]]) -> Any:
+    from leadline.evaluators.models.classifiers import Classifier
+
+    def never(self: Any, batch: Sequence[Sequence[int]]) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(classifiers.Classifier, "_forward", never)
+    monkeypatch.setattr(Classifier, "_forward", never)
     with pytest.raises(OutOfMemory):
         inference.classify(ref(folder), TEXTS, settings=CPU)
 
@@ -183,6 +189,8 @@ class TestTensorflow:
 
 class TestResidence:
     def test_a_model_is_loaded_once(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from leadline.evaluators.models import classifiers
+
         runtime.unload()
         loads: list[ModelRef] = []
         load = classifiers.load_classifier

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, consistency, inference, tokens
+from leadline.evaluators.models import inference, tokens
 from leadline.evaluators.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -30,6 +30,13 @@ def ref(folder: Path) -> ModelRef:
 
 def tokenizer(tiny: Callable[[str], Path]) -> ModelRef:
     return ModelRef("tokenizer", str(tiny("t5-tokenizer")))
+
+
+def load_support_model(*args: Any) -> Any:
+    """Load a model; what runs it is imported when a test needs it."""
+    from leadline.evaluators.models.consistency import load_support_model as load
+
+    return load(*args)
 
 
 def as_published(tiny: Callable[[str], Path], premise: str, hypothesis: str) -> float:
@@ -57,7 +64,7 @@ def as_published(tiny: Callable[[str], Path], premise: str, hypothesis: str) -> 
 def test_scores_equal_the_published_code_s_in_any_batch_and_order(
     at_once: int, tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     pairs = [*PAIRS, PAIRS[0]]
     random.Random(at_once).shuffle(pairs)
     found = inference.support(ref(tiny("support")), tokenizer(tiny), pairs, settings=CPU)
@@ -87,9 +94,9 @@ def test_without_any_tokenizer_the_model_is_unavailable(
 def test_a_long_premise_counts_by_its_best_window_and_a_long_hypothesis_by_its_worst(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consistency, "SUPPORT_LIMIT", 40)
+    monkeypatch.setattr("leadline.evaluators.models.consistency.SUPPORT_LIMIT", 40)
     premise, hypothesis = "The pump starts at seven. " * 16, "It stops at nine. " * 16
-    model = consistency.load_support_model(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
+    model = load_support_model(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
     pairs = [(premise, "seven"), ("seven", hypothesis), (premise, hypothesis)]
     scores = model.score(pairs)
     for given, asked in pairs:
@@ -108,9 +115,9 @@ def test_a_long_premise_counts_by_its_best_window_and_a_long_hypothesis_by_its_w
 def test_texts_that_would_make_too_many_windows_are_not_read(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consistency, "SUPPORT_LIMIT", 40)
-    monkeypatch.setattr(consistency, "MOST_WINDOWS", 2)
-    model = consistency.load_support_model(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
+    monkeypatch.setattr("leadline.evaluators.models.consistency.SUPPORT_LIMIT", 40)
+    monkeypatch.setattr("leadline.evaluators.models.consistency.MOST_WINDOWS", 2)
+    model = load_support_model(ref(tiny("support")), tokenizer(tiny), "cpu", CPU)
     long = "The pump starts at seven. " * 20
     scores = model.score([(long, long), ("seven", "nine")])
     assert scores[long, long].value is None

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, inference, language_models, runtime
-from leadline.evaluators.models.language_models import ContextBatch, Predictor
+from leadline.evaluators.models import inference, runtime
 from leadline.evaluators.models.results import Likelihood, Passage
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_size import CONTEXT
@@ -80,7 +79,7 @@ def folder(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Path:
 def test_likelihoods_equal_the_formula_in_any_batch_and_order(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     passages = list(PASSAGES)
     random.Random(at_once).shuffle(passages)
     found = inference.likelihoods(ref(folder), passages, settings=CPU)
@@ -111,7 +110,7 @@ SHARED = (
 def test_texts_after_the_same_context_score_as_if_it_were_read_for_each(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     found = inference.likelihoods(ref(folder), SHARED, settings=CPU)
     for passage, each in zip(SHARED, found, strict=True):
         nll, tokens = by_the_formula(folder, passage)
@@ -160,9 +159,11 @@ def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_windows_that_do_not_fit_together_are_read_one_by_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leadline.evaluators.models.language_models import Predictor
+
     forward = Predictor.forward
 
-    def small(self: Predictor, jobs: Sequence[ContextBatch]) -> Any:
+    def small(self: Any, jobs: Sequence[Any]) -> Any:
         if any(len(job.windows) > 1 for job in jobs):
             raise MemoryError
         return forward(self, jobs)
@@ -260,12 +261,14 @@ def test_a_long_text_slides_through_the_window_and_each_token_counts_once(
 
 
 def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language_models, "RELATIVE_LIMIT", CONTEXT)
+    from leadline.evaluators.models.language_models import Predictor
+
+    monkeypatch.setattr("leadline.evaluators.models.language_models.RELATIVE_LIMIT", CONTEXT)
     runtime.unload()
     seen: list[Sequence[int]] = []
     forward = Predictor.forward
 
-    def watched(self: Predictor, jobs: Sequence[ContextBatch]) -> Any:
+    def watched(self: Any, jobs: Sequence[Any]) -> Any:
         seen.extend(window.source or window.ids for job in jobs for window in job.windows)
         return forward(self, jobs)
 
@@ -288,7 +291,7 @@ def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch
 def test_a_long_target_of_an_encoder_decoder_model_is_scored_whole(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(language_models, "RELATIVE_LIMIT", 60)
+    monkeypatch.setattr("leadline.evaluators.models.language_models.RELATIVE_LIMIT", 60)
     runtime.unload()
     (found,) = inference.likelihoods(ref(tiny("t5")), [Passage(LONG, "Tl;dr")], settings=CPU)
     runtime.unload()
@@ -298,10 +301,12 @@ def test_a_long_target_of_an_encoder_decoder_model_is_scored_whole(
 
 
 def test_equal_passages_are_scored_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leadline.evaluators.models.language_models import Predictor
+
     read: list[int] = []
     forward = Predictor.forward
 
-    def counted(self: Predictor, jobs: Sequence[ContextBatch]) -> Any:
+    def counted(self: Any, jobs: Sequence[Any]) -> Any:
         read.extend(len(job.windows) for job in jobs)
         return forward(self, jobs)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, inference, runtime, weights
+from leadline.evaluators.models import inference, runtime, weights
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
-from leadline.evaluators.models.classifiers import load_pair_classifier, order
+from leadline.evaluators.models.results import nli_order
 from leadline.evaluators.models.tokens import encode_pairs
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import without_surrogates
@@ -51,7 +51,7 @@ def test_probabilities_are_those_of_the_library_for_each_pair_alone(
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     tokenizer = AutoTokenizer.from_pretrained(ref.source)
     model = AutoModelForSequenceClassification.from_pretrained(ref.source).eval()
     pairs = pairs_of(30)
@@ -101,7 +101,7 @@ def test_a_model_with_other_outputs_is_refused(tmp_path: Path) -> None:
 def test_any_two_pieces_of_long_texts_fit_and_cover_them(ref: ModelRef, text: str) -> None:
     pieces = inference.fit(ref, [text, "a line"], settings=SETTINGS)[text]
     assert "".join(text[start:end] for start, end in pieces) == text
-    loaded = runtime.resident(ref, SETTINGS, load_pair_classifier)
+    loaded = runtime.resident(ref, SETTINGS, inference._pair_classifier)
     found = [without_surrogates(text[start:end]) for start, end in pieces]
     whole = encode_pairs(loaded._tokenizer, [(one, other) for one in found for other in found], None)
     assert max(len(pair.ids) for pair in whole) <= 32
@@ -127,7 +127,7 @@ class OnMps:
 
 @pytest.mark.slow
 def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = runtime.resident(ref, SETTINGS, load_pair_classifier)
+    loaded = runtime.resident(ref, SETTINGS, inference._pair_classifier)
     pairs = encode_pairs(loaded._tokenizer, pairs_of(3), loaded.limit)
     expected, model = loaded._forward(pairs), loaded.model
     monkeypatch.setattr(loaded, "model", lambda **inputs: SimpleNamespace(logits=OnMps(model(**inputs).logits)))
@@ -148,7 +148,7 @@ def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monk
     ],
 )
 def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list[int]) -> None:
-    assert order(labels, OTHER) == expected
+    assert nli_order(labels, OTHER) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list
 )
 def test_outputs_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(ModelUnavailable, match="id2label"):
-        order(labels, OTHER)
+        nli_order(labels, OTHER)
 
 
 def test_nameless_outputs_of_the_published_model_are_in_its_published_order() -> None:
-    assert order(("LABEL_0", "LABEL_1", "LABEL_2"), VITAMINC_NLI) == [0, 1, 2]
+    assert nli_order(("LABEL_0", "LABEL_1", "LABEL_2"), VITAMINC_NLI) == [0, 1, 2]

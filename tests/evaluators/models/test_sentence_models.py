@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
-from leadline.evaluators.models import checkpoints, inference, sentence_models, weights
+from leadline.evaluators.models import inference, weights
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
 
@@ -53,7 +53,7 @@ def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(
         logits = [model(**tokenizer(*pair, return_tensors="pt")).logits[0, 0].item() for pair in pairs]
     expected = 1 / (1 + np.exp(-np.array(logits)))
     assert np.ptp(expected) > 0.01
-    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     monkeypatch.setattr(inference.pair_reader(ref, SETTINGS), "plain", plain)
     for order in (range(40), random.Random(1).sample(range(40), 40)):
         found = inference.read(ref, [pairs[place] for place in order], settings=SETTINGS).values
@@ -84,6 +84,8 @@ def test_a_model_whose_library_adds_to_the_texts_is_not_read_without_it(
 ) -> None:
     from sentence_transformers import CrossEncoder
 
+    from leadline.evaluators.models.sentence_models import PairReader
+
     plain = inference.pair_reader(ref, SETTINGS)
     assert plain.plain
     preprocess = CrossEncoder.preprocess
@@ -92,7 +94,7 @@ def test_a_model_whose_library_adds_to_the_texts_is_not_read_without_it(
         return preprocess(self, [("ship " + first, second) for first, second in pairs], *args, **options)
 
     monkeypatch.setattr(CrossEncoder, "preprocess", prompted)
-    assert not sentence_models.PairReader(plain.model, "cpu").plain
+    assert not PairReader(plain.model, "cpu").plain
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "by the library"])

@@ -16,12 +16,9 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Reason, Row, Unscored
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import (
-    checkpoints,
-    classifiers,
     embedders,
     inference,
     runtime,
-    sentence_models,
     summac_conv,
 )
 from leadline.evaluators.models.summac_conv import BINS
@@ -118,7 +115,7 @@ class TestSummaC:
     def test_both_metrics_equal_the_definition_in_any_batch_and_order(
         self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, at_once: int
     ) -> None:
-        monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+        monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
         monkeypatch.setattr(_summac, "BLOCK_PAIRS", at_once)
         order = random.Random(at_once).sample(range(len(ROWS)), len(ROWS))
         scores = CompletenessFaithfulness(params).score([ROWS[at] for at in order], ctx)
@@ -273,6 +270,8 @@ class TestCompleteness:
     def test_what_is_not_here_is_looked_for_once(
         self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
+        from leadline.evaluators.models import classifiers, sentence_models
+
         looked: list[str] = []
 
         def locate(ref: Any, settings: Settings) -> Path:
