@@ -39,7 +39,7 @@ from leadline.evaluators.models.weights import locate
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 _PLACED: Final = re.compile(r"(?P<place>[BIESLU])[-_](?P<type>.+)")
 _OUTSIDE: Final = ("O", "")

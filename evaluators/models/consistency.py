@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 MOST_WINDOWS: Final = 64
 """Pairs of windows that a pair of texts may be cut into."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.models.consistency import SupportModel
     from leadline.evaluators.models.language_models import LanguageModel
     from leadline.evaluators.models.sentence_models import PairReader
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 _reading: Final = threading.Lock()
 """Held while a cross-encoder reads."""

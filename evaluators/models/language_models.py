@@ -53,7 +53,7 @@ from leadline.evaluators.models.weights import locate
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 log = logging.getLogger("leadline.models")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.settings.settings import Settings
+    from leadline.evaluators.settings import Settings
 
 M = TypeVar("M", SentenceTransformer, CrossEncoder)
 
@@ -84,7 +84,7 @@ def load_pair_reader(ref: ModelRef, device: str, settings: Settings) -> PairRead
 
 
 def _loaded(kind: type[M], folder: Path, device: str, settings: Settings) -> M:
-    model = kind(
+    model: M = kind(
         str(folder),
         device=device,
         trust_remote_code=False,
