@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 import orjson
-from dateutil.parser import parse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from rapidfuzz.distance import Levenshtein
 
 from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
@@ -372,6 +370,8 @@ def _as_day(value: Any, day_first: bool) -> date | None:
 
 
 def _spoken_day(value: str, day_first: bool) -> date | None:
+    from dateutil.parser import parse  # a run without this evaluator imports the module for its id, and no library
+
     try:
         days = {parse(value, dayfirst=day_first, default=default).date() for default in _ANY_DAYS}
     except (ValueError, OverflowError, TypeError):
@@ -386,6 +386,8 @@ def _set(rule: FieldRule, answer: Any, expected: Any) -> bool:
 
 
 def _text(rule: FieldRule, answer: Any, expected: Any) -> bool:
+    from rapidfuzz.distance import Levenshtein
+
     if not isinstance(answer, str) or not isinstance(expected, str):
         return _exact(rule, answer, expected)
     ours, theirs = (" ".join(text.split()).casefold()[:LONGEST_TEXT] for text in (answer, expected))
