@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from leadline.tasks.compare.change_questions import CHANGE_LEVEL, LAST_CONFIDENCE
+from leadline.tasks.compare.run_changes import CHANGE_LEVEL, LAST_CONFIDENCE
 from leadline.tasks.statistics.correction import PassFailLabels, post_stratified, prediction_powered
 from leadline.tasks.statistics.judge_stability import (
     CERTAIN,

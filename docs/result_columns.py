@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from leadline.tasks.db import Certification, Correction, FlipCause, FlipRate, TableColumn, TrialSpread, columns_of
-from leadline.tasks.publish.exports.frames import RUNS
-from leadline.tasks.publish.exports.published_tables import PUBLISHED, PublishedColumn
+from leadline.tasks.publish.exports.published_tables import PUBLISHED, RUNS, PublishedColumn
 from leadline.tasks.runs.run_facts import RunSummary
 
 Column = TypeVar("Column", TableColumn, PublishedColumn)

@@ -27,8 +27,7 @@ from leadline.tasks.collect import Target
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.plan.jobs import ALL_ROWS
-from leadline.tasks.runs.lookup import find_run
-from leadline.tasks.runs.tags import all_tags, set_tag
+from leadline.tasks.runs.lookup import all_tags, find_run, set_tag
 from leadline.tasks.runs.versions import (
     Claim,
     Subject,

@@ -152,7 +152,7 @@ class Compare(Job[CompareConfig, Sides, JobSteps, CompareResult]):
         """
         # A command's help needs no statistics.
         from leadline.tasks.compare import Margins, Options, compare
-        from leadline.tasks.compare.sides import find, find_versions
+        from leadline.tasks.compare.options import find, find_versions
 
         store = Store.open(config.store)
         if config.versions:

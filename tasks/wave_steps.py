@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.analyse.gather import gather
-from leadline.tasks.compare.change_questions import CHANGE_LEVEL, look_at_changes, read_change_questions
+from leadline.tasks.compare.run_changes import CHANGE_LEVEL, look_at_changes, read_change_questions
 from leadline.tasks.db import open_run, sql
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.ledger.ledger_report import Totals, add_up

@@ -39,7 +39,7 @@ from leadline.flows.shared.settings import (
 )
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.plan.planner import AUTO
-from leadline.tasks.runs.answers import Answer
+from leadline.tasks.runs.run_facts import Answer
 
 
 class EvaluateConfig(FormModel):

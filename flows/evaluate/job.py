@@ -14,8 +14,8 @@ from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.job import Job
 from leadline.tasks.ground.timeline import Timeline, current, timed_by
 from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
+from leadline.tasks.runs.run_facts import tally_in_words
 from leadline.tasks.runs.run_sentences import cost_line, gate_line, scores_line, work_line
-from leadline.tasks.runs.tally import tally_in_words
 from leadline.tasks.store.store import Store
 
 

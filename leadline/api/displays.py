@@ -89,7 +89,7 @@ def forest_plot(aggregates: DataFrame, metrics: Sequence[str] | None = None, ax:
     """Draw means with their intervals.
 
     Args:
-        aggregates: Means, with the columns of :data:`leadline.tasks.publish.exports.frames.AGGREGATES`.
+        aggregates: Means, with the columns of :data:`leadline.tasks.publish.exports.published_tables.AGGREGATES`.
         metrics: Keys of metrics or ids of evaluators; by default the primary metric of each evaluator.
         ax: Where to draw; a figure of its own by default.
 

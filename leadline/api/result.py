@@ -16,7 +16,7 @@ from leadline.flows.collect import CollectResult
 from leadline.flows.compare import Compare, CompareConfig
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate
-from leadline.tasks.publish.exports import frames
+from leadline.tasks.publish.exports import published_tables as frames
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from leadline.tasks.compare import Comparison
-    from leadline.tasks.runs.answers import Answer
+    from leadline.tasks.runs.run_facts import Answer
 
 
 class Evaluated(Protocol):
@@ -80,7 +80,7 @@ class OpenedStore:
 
     def runs(self) -> DataFrame:
         """Return the runs, the oldest first: name, status, dataset, gate, and counts of scores and problems."""
-        from leadline.tasks.publish.exports import frames
+        from leadline.tasks.publish.exports import published_tables as frames
 
         return frames.runs(self.store)
 
@@ -90,7 +90,7 @@ class OpenedStore:
         Args:
             metric: Key of a metric, id of an evaluator for its primary metrics, or both as ``evaluator.metric``.
         """
-        from leadline.tasks.publish.exports import frames
+        from leadline.tasks.publish.exports import published_tables as frames
 
         return frames.history(self.store, metric)
 

@@ -1,1 +1,1 @@
-"""The command line: a module per command, a folder per group of commands."""
+"""The command line: a module per command, a folder or module per group of commands."""

@@ -1,8 +1,8 @@
 """The tree of commands: the first level, the groups, and what other packages bring to both.
 
-Modules of this folder have the commands of the first level, a folder named in :data:`GROUPS` those of a group, and an
-entry point ``GROUP.NAME`` is a command of a group, too. Help lines are read from the source, because importing the
-modules would take most of a second.
+Modules of this folder have the commands of the first level; a folder or module that :data:`GROUPS` names has those of a
+group, and an entry point ``GROUP.NAME`` is a command of a group, too. Help lines are read from the source, and a module
+is imported when one of its commands is used: so it imports what its commands need where it begins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST: Final = ("init", "evaluate", "show", "compare", "ci", "ui", "collect", "d
 """Commands of the first level, in the order of the help."""
 
 GROUPS: Final = ("data", "labels", "judges", "store", "service", "evaluators")
-"""Groups in the order of the help; the docstring of a group's folder says what it is for."""
+"""Groups in the order of the help; the docstring of a group's folder or module says what it is for."""
 
 MEANT: Final = {
     "help": ("--help",),
@@ -44,6 +44,8 @@ ENTRY_POINTS: Final = "leadline.commands"
 """Entry points by which packages bring commands: ``NAME = "module:command"`` and ``GROUP.NAME = "module:command"``."""
 
 _HERE: Final = Path(__file__).parent
+_NO_COMMANDS: Final = frozenset({"main", "command_tree", *GROUPS})
+"""Modules here without commands of the first level."""
 
 # Whose command it is (click's, or a group's of the same module), its name if given, its function, its first sentence.
 _COMMAND: Final = re.compile(
@@ -70,15 +72,20 @@ def own_commands() -> dict[str, EntryPoint]:
     """Return the commands of this folder by name; those of a group as ``GROUP.NAME``."""
     found = {}
     for group in ("", *GROUPS):
-        for file in sorted((_HERE / group).glob("*.py")):
-            if file.stem in ("main", "command_tree"):
-                continue
-            module = ".".join(filter(None, ("leadline.cli", group, file.stem)))
+        for file in _modules(group):
+            module = ".".join(("leadline.cli", *file.relative_to(_HERE).with_suffix("").parts))
             for each in _written(file.read_text(encoding="utf-8")):
                 if each.owner == "click":
                     name = f"{group}.{each.name}" if group else each.name
                     found[name] = EntryPoint(name, f"{module}:{each.function}", ENTRY_POINTS)
     return found
+
+
+def _modules(group: str) -> list[Path]:
+    """Return the modules with the commands of a group, or without its name of the first level."""
+    if not (_HERE / group).is_dir():
+        return [_HERE / f"{group}.py"]
+    return sorted(file for file in (_HERE / group).glob("*.py") if group or file.stem not in _NO_COMMANDS)
 
 
 @cache
@@ -127,8 +134,9 @@ def _source_of(entry: EntryPoint) -> str:
 
 def about(group: str) -> str:
     """Return what a group is for."""
-    source = (_HERE / group / "__init__.py").read_text(encoding="utf-8")
-    return ast.get_docstring(ast.parse(source)) or ""
+    folder = _HERE / group
+    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    return ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
 
 
 def _load(entry: EntryPoint) -> click.Command:

@@ -13,9 +13,12 @@ from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, relay_warnings, session_options
 from leadline.flows.compare import Compare, CompareConfig
+from leadline.tasks.compare.report import record
+from leadline.tasks.compare.verdicts import worst_slices
 
 if TYPE_CHECKING:
     from leadline.tasks.compare import Comparison, MetricComparison
+
 
 GATE_FAILED: Final = 1
 FAIL_ON: Final = ("inconclusive", "fail", "never")
@@ -60,8 +63,6 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
     relay_warnings()
     found = Compare().check(config).compared()
     if as_json:
-        from leadline.tasks.compare.report import record
-
         print_json(record(found) | {"folder": str(found.folder), "report": str(found.report)})
     else:
         _print(found)
@@ -123,8 +124,6 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 
 
 def _print(found: Comparison) -> None:
-    from leadline.tasks.compare.headline import worst_slices
-
     several = len({metric.models for metric in found.metrics}) > 1
     facts = (
         ("Verdict", f"{found.verdict.upper()}: {clean(found.reason)}"),

@@ -6,15 +6,15 @@ import os
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from leadline.cli import examinations
+from leadline.cli import examined_setup as setup
+from leadline.cli.examinations import Examination, State, diagnose
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, session_options
-
-if TYPE_CHECKING:
-    from leadline.cli.diagnosis.diagnosis import Examination
 
 BROKEN: Final = 1
 
@@ -31,8 +31,6 @@ def doctor(session: Session, /, ask: bool, as_json: bool) -> int:
     Prefect server, the store, disk, clock, limits and leadline.toml. Nothing is changed, and nobody is asked without
     --ask. Leaves with 1 if something is broken; what is only missing does not count.
     """
-    from leadline.cli.diagnosis.diagnosis import State, diagnose
-
     found = list(diagnose(_examinations(session.store, ask=ask)))
     if as_json:
         print_json([asdict(each) | {"state": each.state.value} for each in found])
@@ -47,20 +45,17 @@ def doctor(session: Session, /, ask: bool, as_json: bool) -> int:
 
 
 def _examinations(store: str | None, *, ask: bool) -> list[tuple[str, Examination]]:
-    from leadline.cli.diagnosis import machine, services
-    from leadline.cli.diagnosis import settings_and_store as settings_file
-
     named = store or os.environ.get("LEADLINE_STORE") or ".leadline"
     folder = Path() if "://" in named else Path(named).expanduser()
     return [
-        ("python", machine.examine_python),
-        ("extras", machine.examine_extras),
-        ("weights", machine.examine_weights),
-        ("leadline.toml", settings_file.examine_settings),
-        ("judge", partial(services.examine_judges, ask=ask)),
-        ("server", services.examine_server),
-        ("store", partial(settings_file.examine_store, store)),
-        ("disk", partial(machine.examine_disk, folder)),
-        ("clock", partial(machine.examine_clock, folder)),
-        ("limits", machine.examine_limits),
+        ("python", examinations.examine_python),
+        ("extras", examinations.examine_extras),
+        ("weights", setup.examine_weights),
+        ("leadline.toml", setup.examine_settings),
+        ("judge", partial(setup.examine_judges, ask=ask)),
+        ("server", setup.examine_server),
+        ("store", partial(setup.examine_store, store)),
+        ("disk", partial(examinations.examine_disk, folder)),
+        ("clock", partial(examinations.examine_clock, folder)),
+        ("limits", examinations.examine_limits),
     ]

@@ -6,24 +6,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from leadline.evaluators.ground import count, nouns, settings_table
+from leadline.evaluators.core.user_evaluators import load_evaluator_file
+from leadline.evaluators.ground import ErrorCode, UsageError, count, nouns, settings_table
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.prepare import PlanPreview, preview
+from leadline.flows.shared.judge_access import evaluator_files_of
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.ground.timeline import MOST_CALLS, Timeline, noting_imports, timed_by, write_trace
+from leadline.tasks.ledger.ledger import read_ledger
+from leadline.tasks.plan.selection import BY_NAME
 from leadline.tasks.runs.run_sentences import gate_reason
-
-if TYPE_CHECKING:
-    from leadline.flows.evaluate.config import EvaluateResult
-    from leadline.flows.evaluate.prepare import PlanPreview
+from leadline.tasks.store.store import Store
 
 GATE_FAILED: Final = 1
 _LISTED: Final = 20
@@ -68,20 +70,19 @@ def evaluate(session: Session, /, plan: bool, as_json: bool, profile: Path | Non
     """
     config = make_config(session, options)
     if plan:
+        if profile or session.server:
+            raise UsageError(
+                "--plan runs nothing: it takes neither --profile nor --server.",
+                hint="Leave out --plan, or the others.",
+                code=ErrorCode.CONFIG_OPTION,
+            )
         _preview(config, as_json=as_json)
         return 0
     return run_evaluation(session, config, as_json=as_json, profile=profile)
 
 
 def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, profile: Path | None = None) -> int:
-    """Run an evaluation, print its outcome, and return the exit code.
-
-    Args:
-        session: The global options.
-        config: The request.
-        as_json: Print JSON instead of lines.
-        profile: File for the profile.
-    """
+    """Run an evaluation, print its outcome, and return the exit code."""
     timeline = Timeline(session.began)
     with timed_by(timeline), noting_imports(timeline) if profile else nullcontext():
         from leadline.flows.evaluate.job import Evaluate  # it scores, which a plan does not
@@ -101,13 +102,10 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
 def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, profile: Path | None) -> EvaluateResult:
     """Record the time of a run whose history is written, write its profile, and return the result with that time."""
     from leadline.flows.evaluate.run import record_time
-    from leadline.tasks.store.store import Store
 
     store = Store.open(config.store)
     result = record_time(result, store, timeline)
     if profile is not None:
-        from leadline.tasks.ledger.ledger import read_ledger
-
         calls = read_ledger(store).call_times(result.run, MOST_CALLS)
         try:
             write_trace(profile, timeline.spans, calls, run=result.run, seconds=result.time.total)
@@ -120,8 +118,6 @@ def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, p
 
 def _preview(config: EvaluateConfig, *, as_json: bool) -> None:
     """Print what an evaluation would reuse and compute."""
-    from leadline.flows.evaluate.prepare import preview
-
     planned = preview(config)
     if as_json:
         print_json(asdict(planned))
@@ -132,16 +128,9 @@ def _preview(config: EvaluateConfig, *, as_json: bool) -> None:
 def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     """Return the settings of an evaluation: those of ``leadline.toml``, replaced by the options that were given.
 
-    Args:
-        session: The global options.
-        options: The command's options.
-
     Raises:
         UsageError: A value is not what it should be.
     """
-    from leadline.evaluators.core.user_evaluators import load_evaluator_file
-    from leadline.flows.shared.judge_access import evaluator_files_of
-
     judges = read_settings(options["settings"]).get("judges", {})
     config = judges.get("config") if isinstance(judges, dict) else None
     for file in evaluator_files_of(options["evaluator_files"], config):
@@ -152,8 +141,6 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
 
 def _print_left_out(left_out: Mapping[str, str]) -> None:
     """Print why evaluators do not run although nobody excluded them, those with the same reason together."""
-    from leadline.tasks.plan.selection import BY_NAME
-
     by_reason: dict[str, list[str]] = {}
     for id_, why in left_out.items():
         by_reason.setdefault(why, []).append(id_)

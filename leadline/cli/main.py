@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -21,6 +23,8 @@ import click
 from leadline.cli.command_tree import CommandTree
 from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.evaluators.ground.secret_values import mask_logs, masked_traceback
+from leadline.flows.command.host_faults import host_fault
+from leadline.flows.command.output import print_table
 from leadline.flows.command.running import store_of
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.ground.files import keep_private
@@ -48,10 +52,6 @@ def _print_versions(context: click.Context, _: click.Parameter, value: bool) -> 
     """Print the versions of Leadline, Python and the main packages."""
     if not value:
         return
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    from leadline.flows.command.output import print_table
 
     def known(package: str) -> str:
         try:
@@ -125,7 +125,6 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
-        arguments: The command line.
         began: When the command began, on the clock of :func:`time.monotonic`; now if it is not given.
     """
     session = Session() if began is None else Session(began=began)
@@ -169,8 +168,6 @@ def _print_traceback(error: BaseException) -> None:
 
 def _own_error(error: Exception, session: Session) -> int:
     """Report a failure that nobody foresaw: one line, and the traceback in a log, unless it is the machine's."""
-    from leadline.flows.command.host_faults import host_fault
-
     if session.debug:
         _print_traceback(error)
     store = session.store or os.environ.get("LEADLINE_STORE") or ".leadline"

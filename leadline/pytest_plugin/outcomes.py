@@ -20,9 +20,8 @@ from leadline.pytest_plugin.suite import AnswerUnderTest, SuiteCheck
 from leadline.tasks.analyse.changes import ModelChange
 from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Role
-from leadline.tasks.publish.facts import collect
+from leadline.tasks.publish.facts import Facts, collect
 from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines
-from leadline.tasks.publish.views import Facts
 from leadline.tasks.runs.show import RowCheck, row_checks
 from leadline.tasks.runs.show import case as show_case
 from leadline.tasks.store.store import Run, Store

@@ -13,10 +13,10 @@ from leadline.flows.shared.settings import FailOn
 from leadline.plugins.ci.config import CheckConfig
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, RowChange
 from leadline.tasks.db import open_run, sql
+from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.run_results import read_results
-from leadline.tasks.publish.spending import Spending, spending
-from leadline.tasks.publish.views import Facts
-from leadline.tasks.runs.tally import failing_severities
+from leadline.tasks.runs.run_facts import failing_severities
+from leadline.tasks.runs.run_sentences import Spending, spending
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:

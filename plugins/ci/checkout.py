@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.tasks.runs.lookup import status
-from leadline.tasks.runs.tags import set_tag
+from leadline.tasks.runs.lookup import set_tag, status
 from leadline.tasks.store.store import Run, Store
 
 ForgeName: TypeAlias = Literal["github", "gitlab", ""]

@@ -11,7 +11,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError, from_home, plain
 from leadline.plugins.ci.change_facts import CheckOutcome
 from leadline.plugins.ci.change_summary import worst
 from leadline.plugins.ci.checkout import Checkout
-from leadline.tasks.publish.exports.export_run import export_run
+from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.store.store import Store
 
 SUMMARY: Final = "summary.md"

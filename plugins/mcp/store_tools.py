@@ -220,10 +220,9 @@ class StoreTools:
             offset: Metrics before them: next_offset of the page before.
         """
         from leadline.tasks.compare.engine import compare_sides
-        from leadline.tasks.compare.options import Margins, Options
+        from leadline.tasks.compare.options import Margins, Options, find
         from leadline.tasks.compare.report import record
         from leadline.tasks.compare.run_pair import open_sides
-        from leadline.tasks.compare.sides import find
 
         ours = find(self.store, baseline)
         theirs = find(self.store, candidate, beside=ours)

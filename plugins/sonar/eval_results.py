@@ -11,9 +11,9 @@ from leadline.evaluators.ground import jsonio
 from leadline.plugins.sonar import tree_layout
 from leadline.tasks.db import literal, sql
 from leadline.tasks.db.csv_files import write_csv
-from leadline.tasks.publish.exports.descriptions import descriptor
+from leadline.tasks.publish.exports.report_json import descriptor
+from leadline.tasks.publish.facts import EvaluatorView, Facts
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -10,9 +10,8 @@ from leadline.evaluators.ground import jsonio
 from leadline.plugins.sonar import tree_layout
 from leadline.tasks.db import sql
 from leadline.tasks.ground.templating import render
-from leadline.tasks.publish.exports.descriptions import metric_meta
-from leadline.tasks.publish.standings import standings, value_of
-from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, number
+from leadline.tasks.publish.exports.report_json import metric_meta
+from leadline.tasks.publish.facts import EvaluatorView, Facts, MetricView, number, standings, value_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -17,12 +17,10 @@ from leadline.plugins.sonar.leaderboards import hardest_cases, kind, write_leade
 from leadline.tasks.db import Insight, Problem, sql
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.ground.templating import render
-from leadline.tasks.publish.exports.descriptions import descriptor, finding
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
-from leadline.tasks.publish.facts import read_details
+from leadline.tasks.publish.exports.report_json import descriptor, finding
+from leadline.tasks.publish.facts import EvaluatorView, Facts, read_details, standings
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.standings import standings
-from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -15,8 +15,7 @@ from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy, Question
-from leadline.tasks.runs.answers import Answer
-from leadline.tasks.runs.tally import failing_severities
+from leadline.tasks.runs.run_facts import Answer, failing_severities
 from leadline.tasks.statistics.correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING
 

@@ -1,10 +1,10 @@
 """Comparing a candidate with a baseline, case by case. See ``docs/compare.md``.
 
-:func:`.engine.compare` is the way in. It finds the two sides (:mod:`.sides`), opens both runs (:mod:`.run_pair`),
+:func:`.engine.compare` is the way in. It finds the two sides (:mod:`.options`), opens both runs (:mod:`.run_pair`),
 chooses the metrics (:mod:`.metric_choice`), measures each (:mod:`.measure`, with
 :mod:`.paired_dataset_metrics` and :mod:`.slice_differences`; the formulas are in :mod:`leadline.tasks.statistics`),
-judges all of them together (:mod:`.verdicts`), and publishes the result (:mod:`.report`). :mod:`.options` and
-:mod:`.results` are its values.
+judges all of them together (:mod:`.verdicts`), and publishes the result (:mod:`.report`). The values are in
+:mod:`.results`.
 """
 
 from leadline.tasks.compare.engine import compare as compare

@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count, listing
 from leadline.tasks.compare.corrected_differences import with_corrected_differences
-from leadline.tasks.compare.headline import importance, overall
 from leadline.tasks.compare.measure import Draft, measure_models, start_flips
 from leadline.tasks.compare.metric_choice import Pairing, across_changes, pair_metrics, without_relative
-from leadline.tasks.compare.options import Options
+from leadline.tasks.compare.options import Matched, Options, RunReference, find, match_models
 from leadline.tasks.compare.report import publish
 from leadline.tasks.compare.results import Answers, Comparison, MetricComparison, Side
 from leadline.tasks.compare.run_pair import count_answers, models_of, open_sides
-from leadline.tasks.compare.sides import Matched, RunReference, find, match_models
 from leadline.tasks.compare.slice_differences import judge_slices, require_slices, slice_notes
-from leadline.tasks.compare.verdicts import ChangeAnswer, VerdictQuestion, effect_in_words, judge, sentence
+from leadline.tasks.compare.verdicts import (
+    ChangeAnswer,
+    VerdictQuestion,
+    effect_in_words,
+    importance,
+    judge,
+    overall,
+    sentence,
+)
 from leadline.tasks.ground.files import digest
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.paired import PairedResult, least_cases
@@ -37,11 +43,9 @@ def compare(
     """Compare a candidate with a baseline, and publish the result below ``comparisons/`` in the store.
 
     Args:
-        store: The store that contains both runs.
         baseline: A run, or a model of it, as a reference or as users write it (``RUN``, ``RUN:MODEL``, ``latest~1``,
             ``tag:NAME``).
         candidate: The same; ``:MODEL`` is a model of the baseline's run.
-        options: Margins, metrics and the like.
 
     Raises:
         UsageError: There is no such run, model or metric, or both sides are the same.
@@ -69,9 +73,6 @@ def compare_sides(
 
     Args:
         connection: Both runs, from :func:`.run_pair.open_sides`.
-        ours: The baseline.
-        theirs: The candidate.
-        options: Margins, metrics and the like.
 
     Raises:
         UsageError: There is no such model, metric or column of slices, or no two models match.

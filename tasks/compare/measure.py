@@ -72,9 +72,7 @@ def measure_models(
     """Measure all metrics of one pair of models.
 
     Args:
-        connection: Both sides.
         ids: Their numbers in the baseline's and the candidate's dataset.
-        pairings: The metrics.
         options: Margins, columns of slices and how many flips are shown.
     """
     rows = pair_rows(connection, *ids)
@@ -329,7 +327,6 @@ def _find_flips(
 
     Args:
         connection: Both sides, with the ``row_pairs`` of the models.
-        values: The metric.
         better: By how much the candidate is better on each case.
         metric: Its threshold and direction.
         shown: How many of each direction are returned with their texts, the largest changes first.
@@ -376,7 +373,6 @@ def write_flips(connection: DuckDBPyConnection, path: Path) -> int:
 
     Args:
         connection: Both runs, with the table ``all_flips``.
-        path: The CSV file to write.
     """
     lines = "SELECT * EXCLUDE (baseline_row, candidate_row) FROM all_flips ORDER BY ALL"
     write_csv(connection, lines, path)

@@ -100,7 +100,6 @@ def without_relative(pairings: Iterable[Pairing], *, one_run: bool) -> list[Pair
     answers are the same.
 
     Args:
-        pairings: The metrics.
         one_run: Whether two models of one run are compared, which met the same rivals; then only what is fitted to all
             models at once is left out.
     """
@@ -272,9 +271,6 @@ def across_changes(
 
     Args:
         connection: Both runs, from :func:`leadline.tasks.compare.run_pair.open_sides`.
-        pairings: The metrics.
-        baseline: The run to compare with.
-        candidate: The run that is compared.
         allowed: Whether differently configured metrics may be compared.
     """
     if allowed or baseline.id == candidate.id:

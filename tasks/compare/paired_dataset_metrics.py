@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import orjson
 
-from leadline.evaluators.core import get
+from leadline.evaluators.core import Evaluator, get
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Margins
 from leadline.tasks.compare.run_pair import number_clusters
@@ -30,8 +30,6 @@ from leadline.tasks.statistics.statistics import Interval
 if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
-
-    from leadline.evaluators.core import Evaluator
 
     Numbers = npt.NDArray[np.float64]
 
@@ -76,12 +74,7 @@ class Draws:
         return int(self.counts.sum()) if self.units is None else int(self.units.max()) + 1
 
     def drawn(self, random: np.random.Generator, number: int) -> Numbers:
-        """Return counts of ``number`` bootstrap samples, one a line.
-
-        Args:
-            random: Source of chance.
-            number: Number of bootstrap samples.
-        """
+        """Return counts of ``number`` bootstrap samples, one a line."""
         if self.units is None:
             total = self.counts.sum()
             return random.multinomial(int(total), self.counts / total, size=number).astype(float)
@@ -90,12 +83,7 @@ class Draws:
         return times[:, self.units] * self.counts
 
     def swapped(self, random: np.random.Generator, number: int) -> Numbers:
-        """Return the number of cases whose sides are swapped, for ``number`` random swaps.
-
-        Args:
-            random: Source of chance.
-            number: Number of random swaps.
-        """
+        """Return the number of cases whose sides are swapped, for ``number`` random swaps."""
         if self.units is None:
             return random.binomial(self.counts.astype(int), 0.5, size=(number, len(self.counts))).astype(float)
         return random.integers(0, 2, size=(number, self.groups))[:, self.units] * self.counts
@@ -107,7 +95,6 @@ def compare_dataset_metrics(
     """Compare the metrics of one evaluator over the ``row_pairs``.
 
     Args:
-        connection: Both sides.
         pairings: The metrics, all of one evaluator.
         margins: The largest tolerated worsening of each.
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup
 
 from leadline.evaluators.ground import ErrorCode, StoreError, write
-from leadline.tasks.compare.headline import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.compare.measure import write_flips
 from leadline.tasks.compare.results import Comparison, MetricComparison
+from leadline.tasks.compare.verdicts import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.ground.files import copy_out, replacing
 from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.store.store import Store
@@ -46,10 +46,6 @@ _LEAST_REACH: Final = 0.1
 
 def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison, *, output: Path | None) -> Comparison:
     """Write a comparison below ``comparisons/<id>/`` in the store, and copy it to ``output``.
-
-    Args:
-        connection: Both runs, as the engine opened them.
-        output: A folder to copy the files to, if any.
 
     Returns:
         The comparison with the places of its files.

@@ -74,8 +74,6 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
     """Open two runs, or one twice, for reading; their tables are the schemas ``baseline`` and ``candidate``.
 
     Args:
-        store: The store of both runs.
-        baseline: The run to compare with.
         candidate: The run that is compared; may be the same.
 
     Raises:
@@ -135,7 +133,6 @@ def models_of(connection: DuckDBPyConnection, side: str) -> list[dict[str, Any]]
     """Return ``model_id, model_key, name, version`` of the models that took part in one side's run.
 
     Args:
-        connection: Both runs, from :func:`open_sides`.
         side: ``baseline`` or ``candidate``.
     """
     return records(connection, sql("compare/models").format(side=side))
@@ -145,7 +142,6 @@ def metrics_of(connection: DuckDBPyConnection, side: str) -> dict[tuple[str, str
     """Return the metrics of one side, by evaluator and metric.
 
     Args:
-        connection: Both runs, from :func:`open_sides`.
         side: ``baseline`` or ``candidate``.
     """
     lines = records(connection, sql("compare/metrics").format(side=side))
@@ -153,13 +149,7 @@ def metrics_of(connection: DuckDBPyConnection, side: str) -> dict[tuple[str, str
 
 
 def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_model: int) -> int:
-    """Create the table ``row_pairs`` of two models, their rows case by case, and return the number of cases.
-
-    Args:
-        connection: Both sides.
-        baseline_model: Id of the model in the baseline's dataset.
-        candidate_model: Id of the model in the candidate's dataset.
-    """
+    """Create the table ``row_pairs`` of two models, their rows case by case, and return the number of cases."""
     connection.execute(
         sql("compare/rows").format(
             case_fields=", ".join(_CASE_FIELDS),
@@ -179,12 +169,7 @@ def _differ(fields: tuple[str, ...]) -> str:
 
 
 def count_answers(connection: DuckDBPyConnection, pair: ModelPair) -> Answers:
-    """Count the cases of the ``row_pairs`` by whether both sides gave the same answer.
-
-    Args:
-        connection: Both sides.
-        pair: The models whose rows these are.
-    """
+    """Count the cases of the ``row_pairs`` by whether both sides gave the same answer."""
     return Answers(pair, **records(connection, sql("compare/answers"))[0])
 
 
@@ -194,7 +179,6 @@ def pair_values(
     """Pair the values of some metrics over the ``row_pairs``: the outcomes of the cases, and the pairs, of each.
 
     Args:
-        connection: Both sides.
         metrics: Of each metric the ids in the baseline's and the candidate's run, and its line: ``low``, ``high`` and
             ``higher_is_better``.
     """
@@ -272,7 +256,6 @@ def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow]) -
     """Return changed rows with their keys and texts, in their order.
 
     Args:
-        connection: Both sides.
         rows: The rows by the number of their case.
     """
     import dataclasses

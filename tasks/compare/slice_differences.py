@@ -16,9 +16,9 @@ import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, UsageError, listing, one_line
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, LEAST_CASES, benjamini_hochberg, slice_in_words
-from leadline.tasks.compare.headline import label
 from leadline.tasks.compare.results import Change, MetricComparison, SliceComparison
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
+from leadline.tasks.compare.verdicts import label
 from leadline.tasks.db import records, sql
 from leadline.tasks.statistics.paired import PairedSeries, measure
 
@@ -38,10 +38,6 @@ class Slice:
 
 def require_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> None:
     """Refuse a column that a run has no slices by.
-
-    Args:
-        connection: Both runs.
-        columns: The columns asked for.
 
     Raises:
         UsageError: There is such a column.
@@ -64,11 +60,7 @@ def require_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> No
 
 
 def read_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> list[Slice]:
-    """Read which cases of the ``row_pairs`` are in which slice.
-
-    Args:
-        connection: Both sides.
-    """
+    """Read which cases of the ``row_pairs`` are in which slice."""
     if not columns:
         return []
     connection.execute(sql("compare/slice_cases"), {"columns": list(columns)})
@@ -82,13 +74,7 @@ def read_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> list[
 def compare_slices(
     found: MetricComparison, values: Values, series: PairedSeries, slices: Iterable[Slice]
 ) -> Iterator[SliceComparison]:
-    """Measure a metric on each slice that has enough independent cases; the q-values are still missing.
-
-    Args:
-        values: Its values by case.
-        series: Their differences.
-        slices: The slices of these models.
-    """
+    """Measure a metric on each slice that has enough independent cases; the q-values are still missing."""
     for part in slices:
         at = np.isin(values.cases, part.cases, assume_unique=True)
         if at.sum() < LEAST_CASES:
@@ -140,13 +126,7 @@ def _order(line: SliceComparison) -> tuple[bool, float, float]:
 def slice_notes(
     connection: DuckDBPyConnection, columns: Sequence[str], found: Sequence[SliceComparison]
 ) -> Iterator[str]:
-    """Yield a sentence on the slices that were not compared.
-
-    Args:
-        connection: Both sides.
-        columns: The columns asked for.
-        found: The slices that were compared.
-    """
+    """Yield a sentence on the slices that were not compared."""
     if columns and not found:
         yield f"By slice nothing was compared: no tested metric has {LEAST_CASES} cases of a slice on both sides."
     elif columns:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from leadline.evaluators.ground import count
 from leadline.tasks.db import Aggregate
 from leadline.tasks.ground.numbers import bound, figure, percent
-from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
+from leadline.tasks.publish.facts import EvaluatorView, Facts, MetricView, ModelView
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -52,11 +52,7 @@ class PolicyLine:
 
 
 def policy_lines(connection: DuckDBPyConnection, facts: Facts) -> Iterator[PolicyLine]:
-    """Yield the decisions on all metrics that are not mere information, in the order of evaluators and models.
-
-    Args:
-        facts: The run.
-    """
+    """Yield the decisions on all metrics that are not mere information, in the order of evaluators and models."""
     lines = connection.execute("SELECT metric_id, min_rows FROM rules").fetchall()
     deciding = _Deciding(facts, dict(lines))
     for evaluator in facts.evaluators:

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.db import sql
-from leadline.tasks.publish.facts import collect
+from leadline.tasks.publish.facts import Facts, collect
 from leadline.tasks.publish.report.page_data import PageData, page_data
 from leadline.tasks.publish.summary import Summary, summarize
-from leadline.tasks.publish.views import Facts
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:

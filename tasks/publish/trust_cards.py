@@ -65,11 +65,7 @@ class TrustCard:
 
 
 def read_cards(evaluator: str | None = None) -> list[TrustCard]:
-    """Return the cards of this version, of one evaluator or of all.
-
-    Args:
-        evaluator: Id of the evaluator.
-    """
+    """Return the cards of this version, of one evaluator or of all."""
     text = (files(__package__ or "") / FILE).read_text(encoding="utf-8")
     cards = [_card(record) for record in json.loads(text)]
     return [card for card in cards if evaluator in (None, card.evaluator)]
@@ -82,12 +78,7 @@ def write_cards(cards: Iterable[TrustCard], path: Path) -> None:
 
 
 def merged(old: Iterable[TrustCard], new: Iterable[TrustCard]) -> list[TrustCard]:
-    """Return old cards with those that were measured again in the place of what was known of their evaluator and set.
-
-    Args:
-        old: The cards so far.
-        new: What was measured now.
-    """
+    """Return old cards, with new ones in the place of what was known of their evaluator and set."""
     new = list(new)
     again = {(card.evaluator, card.data) for card in new}
     kept = [card for card in old if (card.evaluator, card.data) not in again]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.tasks.db import connect, literal
-from leadline.tasks.runs.lookup import find_run, status
-from leadline.tasks.runs.tags import all_tags, tags_of
+from leadline.tasks.runs.lookup import all_tags, find_run, status, tags_of
 from leadline.tasks.store.store import Run, Store
 
 PREVIOUS: Final = "previous"
@@ -49,7 +48,6 @@ def find_baseline(store: Store, run: Run, against: str | None = None) -> ChosenB
     """Find the run to compare a run with; only completed ones count, and never itself.
 
     Args:
-        run: The new run.
         against: ``previous`` for the last run of a dataset of the same name that shares an evaluator with it, or a run
             as :func:`.lookup.find_run` takes it (``tag:NAME``, an id, ``latest``). By default the run tagged
             ``production``, if its dataset has the same name or shares cases, else the previous one.

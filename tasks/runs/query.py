@@ -28,28 +28,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-RUN_TABLES: Final = (
-    "evaluators",
-    "metrics",
-    "scores",
-    "evidence",
-    "aggregates",
-    "corrections",
-    "certificates",
-    "trial_spread",
-    "stopping",
-    "repeats",
-    "slices",
-    "slice_rows",
-    "flips",
-    "flip_rates",
-    "flip_causes",
-    "baseline",
-    "model_changes",
-    "metric_changes",
-    "row_changes",
-    "problems",
-    "insights",
+RUN_TABLES: Final = tuple(
+    (
+        "evaluators metrics scores evidence aggregates corrections certificates trial_spread stopping repeats "
+        "slices slice_rows flips flip_rates flip_causes baseline model_changes metric_changes row_changes "
+        "problems insights"
+    ).split()
 )
 SPARE_FILES: Final = 100
 LARGE: Final = 2 * 2**20
@@ -111,11 +95,7 @@ class Archive:
 
     @contextmanager
     def arrow(self, statement: str, batch: int) -> Iterator[pa.RecordBatchReader]:
-        """Run one query as :meth:`query` does; its rows come in Arrow batches.
-
-        Args:
-            batch: Rows in a batch.
-        """
+        """Run one query as :meth:`query` does; its rows come in Arrow batches."""
         with _reporting(self.connection, statement):
             yield self.connection.sql(statement).to_arrow_reader(batch)
 
@@ -405,7 +385,6 @@ def limited(connection: DuckDBPyConnection, *, seconds: float, memory: str) -> I
     """End a query when its time is over, and say where it was that or its memory.
 
     Args:
-        connection: What runs it.
         seconds: Its time.
         memory: Its memory, as a person reads it.
 

@@ -1,22 +1,123 @@
-"""The facts of a run that every face tells, read once from its record."""
+"""The facts of a run that every face tells, read once from its record: its gate, its answers, its counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from leadline.tasks.db import Sql, columns_of, table
+from leadline.evaluators.data import Severity
+from leadline.tasks.db import Sql, Verdict, columns_of, table
 from leadline.tasks.ground.timeline import RunTime
-from leadline.tasks.runs.answers import Answer, answers_of
+from leadline.tasks.policy.policy import IN_WORDS, Question
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
-from leadline.tasks.runs.tally import Tally, what_counts
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:
-    from leadline.tasks.db import Verdict
+    from duckdb import DuckDBPyConnection
+
+Tally: TypeAlias = dict[str, dict[str, int]]
+"""``{"model": {"high": 1, …}, "instrument": {"high": 0, …}}``: problems by severity, worst first."""
+
+_FAILING: Final[dict[str, tuple[str, ...]]] = {"never": ("high",), "high": ("high",), "medium": ("high", "medium")}
+
+
+def failing_severities(fail_on: str) -> tuple[str, ...]:
+    """Return the severities of models' problems that fail the gate; ``never`` decides as ``high`` does."""
+    return _FAILING[fail_on]
+
+
+def tally(problems: Iterable[tuple[str, bool]]) -> Tally:
+    """Count problems, each given as its severity and whether the instrument or the data is at fault."""
+    counted = Counter(problems)
+    return {
+        whose: {severity.value: counted[severity.value, instrument] for severity in Severity}
+        for whose, instrument in (("model", False), ("instrument", True))
+    }
+
+
+def tally_run(connection: DuckDBPyConnection) -> Tally:
+    """Count the problems in a run's table."""
+    return tally(connection.execute("SELECT severity, instrument FROM problems").fetchall())
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return counts by severity as "1 high, 2 low", or "none"."""
+    return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count) or "none"
+
+
+def tally_in_words(found: Mapping[str, Mapping[str, int]]) -> str:
+    """Return a line for people: the problems of models, and those of the instrument, which do not count."""
+    instrument = in_words(found["instrument"])
+    never = " (these never fail the gate)" if instrument != "none" else ""
+    return f"of models: {in_words(found['model'])}; of the instrument or the data: {instrument}{never}"
+
+
+def what_counts(record: Mapping[str, Any]) -> str:
+    """Return in a few words the problems that a run's gate counts, or ``""`` if that is not on record."""
+    config = record.get("config")
+    fail_on = str(config.get("fail_on")) if isinstance(config, Mapping) else ""
+    if fail_on not in _FAILING:
+        return ""
+    return f"counted: model problems of {' and '.join(_FAILING[fail_on])} severity"
+
+
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive", "not looked at"]
+
+SYMBOLS: Final[Mapping[str, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "≈", "not looked at": "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A run's answer to one question.
+
+    Attributes:
+        asked: Whether it must be decided for the gate to pass.
+        outcome: The answer.
+        reason: Why, in a sentence or two.
+        remedy: What would decide it: options of ``leadline evaluate``, or a command; ``""`` where it is decided.
+    """
+
+    question: Question
+    asked: bool
+    outcome: Outcome
+    reason: str
+    remedy: str = ""
+
+    @property
+    def words(self) -> str:
+        """The question as a person asks it."""
+        return IN_WORDS[self.question]
+
+    @property
+    def shown(self) -> str:
+        """The outcome as it stands on screens."""
+        return self.outcome if self.outcome == "not looked at" else self.outcome.upper()
+
+    @property
+    def line(self) -> str:
+        """Outcome, reason and remedy in one line; a question that could have kept the gate open says if it need not."""
+        aside = " (not asked)" if self.outcome == "inconclusive" and not self.asked else ""
+        return f"{self.shown}{aside}: {self.reason}{f' To decide it: {self.remedy}.' if self.remedy else ''}"
+
+
+def answers_of(record: Mapping[str, Any]) -> tuple[Answer, ...]:
+    """Return what a run's record answers to the questions; nothing for a run that was judged as H2O Sonar does.
+
+    Args:
+        record: The record; of one that an earlier version wrote, it may lack the questions.
+    """
+    lines = record.get("questions") or ()
+    return tuple(Answer(**{**line, "question": Question(line["question"])}) for line in lines)
+
+
+def says_all(answers: tuple[Answer, ...]) -> bool:
+    """Return whether the answers say why the gate decided, so that its reason need not be repeated beside them."""
+    return any(answer.asked for answer in answers)
+
 
 Size: TypeAlias = Annotated[int, Sql("UBIGINT")]
 Moment: TypeAlias = Annotated[datetime, Sql("TIMESTAMP")]

@@ -2,105 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leadline.evaluators.ground import count, percent
 from leadline.tasks.ground.numbers import ABSENT, money
-from leadline.tasks.runs.answers import Answer, says_all
+from leadline.tasks.runs.run_facts import Answer, says_all
 
 if TYPE_CHECKING:
     from leadline.tasks.db import Verdict
 
 
-class ToldRun(Protocol):
-    """A run that sentences are made of: :class:`.run_facts.RunFacts`, or the result of a flow."""
+class _ToldRun(Protocol):
+    """A run that sentences are made of: :class:`.run_facts.RunFacts`, which has these words, or a flow's result."""
 
     @property
-    def gate(self) -> Verdict:
-        """The gate's verdict."""
-
+    def gate(self) -> Verdict: ...
     @property
-    def gate_reason(self) -> str:
-        """One sentence for the verdict."""
-
+    def gate_reason(self) -> str: ...
     @property
-    def gate_counted(self) -> str:
-        """The problems that the gate counted, in a few words."""
-
+    def gate_counted(self) -> str: ...
     @property
-    def questions(self) -> tuple[Answer, ...]:
-        """The answers to the questions that a person asks of it."""
-
+    def questions(self) -> tuple[Answer, ...]: ...
     @property
-    def stopping(self) -> str:
-        """The outcome of stopping early, or ``""``."""
-
+    def stopping(self) -> str: ...
     @property
-    def scored(self) -> int | None:
-        """Scores with a value."""
-
+    def scored(self) -> int | None: ...
     @property
-    def unscored(self) -> int | None:
-        """Scores that could not be measured."""
-
+    def unscored(self) -> int | None: ...
     @property
-    def not_applicable(self) -> int | None:
-        """Scores whose row lacks an input."""
-
+    def not_applicable(self) -> int | None: ...
     @property
-    def reused(self) -> int | None:
-        """Row scores taken from the store."""
-
+    def reused(self) -> int | None: ...
     @property
-    def computed(self) -> int | None:
-        """Row scores computed in it."""
-
+    def computed(self) -> int | None: ...
     @property
-    def judge_calls(self) -> int:
-        """Judge calls made in it."""
-
+    def judge_calls(self) -> int: ...
     @property
-    def judge_cost_usd(self) -> float:
-        """Their cost, as far as their price is known."""
-
+    def judge_cost_usd(self) -> float: ...
     @property
-    def judge_unknown_price(self) -> int:
-        """Judge calls whose price is not known."""
-
+    def judge_unknown_price(self) -> int: ...
     @property
-    def judge_made_again(self) -> int:
-        """Judge calls that were lost with an earlier process."""
+    def judge_made_again(self) -> int: ...
 
 
-def gate_words(run: ToldRun) -> str:
+def gate_words(run: _ToldRun) -> str:
     """Return the gate with what it counted: "pass (counted: model problems of high severity)"."""
     return f"{run.gate} ({run.gate_counted})" if run.gate_counted else run.gate
 
 
-def gate_reason(run: ToldRun) -> str:
+def gate_reason(run: _ToldRun) -> str:
     """Return why the gate decided, or ``""`` where the answers to the questions, which stand beside it, say so."""
     return "" if says_all(run.questions) else run.gate_reason
 
 
-def gate_line(run: ToldRun) -> str:
+def gate_line(run: _ToldRun) -> str:
     """Return the gate and why it decided."""
     return ": ".join(filter(None, (gate_words(run), gate_reason(run))))
 
 
-def scores_line(run: ToldRun) -> str:
+def scores_line(run: _ToldRun) -> str:
     """Return the number of scores by status: "6 scored, 1 unscored, 0 not applicable"."""
     needed = " or not needed" if run.stopping else ""
     scored, unscored, rest = map(_number, (run.scored, run.unscored, run.not_applicable))
     return f"{scored} scored, {unscored} unscored, {rest} not applicable{needed}"
 
 
-def work_line(run: ToldRun) -> str:
+def work_line(run: _ToldRun) -> str:
     """Return where the row scores come from: "4 row scores reused, 2 computed"."""
     reused = f"{ABSENT} row scores" if run.reused is None else count(run.reused, "row score")
     return f"{reused} reused, {_number(run.computed)} computed"
 
 
-def coverage_line(run: ToldRun) -> str:
+def coverage_line(run: _ToldRun) -> str:
     """Return the share of the applicable scores that were measured, and the number of those that could not be."""
     scored, unscored = run.scored or 0, run.unscored or 0
     if not scored + unscored:
@@ -109,7 +84,7 @@ def coverage_line(run: ToldRun) -> str:
     return f"{percent(scored / (scored + unscored))} of the applicable scores were measured{lost}."
 
 
-def cost_line(run: ToldRun) -> str:
+def cost_line(run: _ToldRun) -> str:
     """Return the judge calls with their cost: "12 judge calls, $0.0012"."""
     again = f"; {run.judge_made_again:,} made again, lost with an earlier run" if run.judge_made_again else ""
     return calls_line(run.judge_calls, run.judge_cost_usd, run.judge_unknown_price) + again
@@ -147,3 +122,52 @@ def price(cost_usd: float, answered: int, unknown: int) -> str:
 
 def _number(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The calls of one evaluator, or of all of them.
+
+    Attributes:
+        evaluator: Id of the evaluator that asked first, ``""`` for all together.
+        asked: Calls begun.
+        answered: Calls with a reply.
+        failed: Calls that ended without one.
+        lost: Calls whose process was gone before the reply was on record; they may have been paid for.
+        retries: Attempts beyond the first one of a call.
+        input_tokens: Tokens sent, as far as the provider counted them; ``None`` where it gave no counts.
+        output_tokens: Tokens received.
+        price: What they cost, with what is not known of it; never "$0" for an unknown price.
+    """
+
+    evaluator: str
+    asked: int
+    answered: int
+    failed: int
+    lost: int
+    retries: int
+    input_tokens: int | None
+    output_tokens: int | None
+    price: str
+
+
+def spending(record: Mapping[str, Any]) -> list[Spending]:
+    """Return the calls in a run's record (``judge_calls``), by evaluator and then the sum; empty without calls."""
+    counted = record.get("judge_calls") or {}
+    parts = counted.get("by_evaluator") or []
+    return [_line(part) for part in (*parts, counted)] if parts else []
+
+
+def _line(part: Mapping[str, Any]) -> Spending:
+    counted = bool(part["input_tokens"] or part["output_tokens"])
+    return Spending(
+        evaluator=part.get("evaluator", ""),
+        asked=part["asked"],
+        answered=part["answered"],
+        failed=part["failed"],
+        lost=part["lost"],
+        retries=part["repeated_attempts"],
+        input_tokens=part["input_tokens"] if counted else None,
+        output_tokens=part["output_tokens"] if counted else None,
+        price=price(part["cost_usd"], part["answered"], part["unknown_price"]),
+    )

@@ -36,9 +36,6 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
 def case(store: Store, run: Run, key: str) -> dict[str, Any]:
     """Return a case with each model's answer and every score of it, with what the score rests on.
 
-    Args:
-        key: Key of the case.
-
     Raises:
         UsageError: The run's dataset has no such case.
     """
@@ -157,7 +154,6 @@ def list_cases(
     """Return a page of a run's answers with their values, and how many there are in all.
 
     Args:
-        evaluator: Only this evaluator's metrics.
         metric: This metric; by default the primary one of each evaluator.
         model: Only answers of this model, by its key.
         outcome: Only those with this outcome, one of :data:`_OUTCOMES`.

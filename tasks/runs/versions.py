@@ -88,12 +88,7 @@ class Claim:
         self._over = False
 
     def finish(self, state: State, outcome: Mapping[str, Any]) -> None:
-        """Record the outcome.
-
-        Args:
-            state: The final state.
-            outcome: Further fields of the record.
-        """
+        """Record the outcome."""
         self._over = True
         self._update({"state": state, "finished": _now(), **outcome})
 
@@ -116,7 +111,6 @@ def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bo
     The record's ``state`` is ``done``, or ``running`` when another process is at it.
 
     Args:
-        subject: What to evaluate.
         owner: Facts about the claimant for people.
         again: Claim it although it is done.
     """
@@ -193,9 +187,6 @@ def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
     It must have been evaluated on a suite of the same name; one that was measured in the same way is taken before
     others. A version that failed is no measure, or one bad version would excuse the next, and neither is an undecided
     one. Only where none has passed the last that did not fail is taken, and the last of all where all have failed.
-
-    Args:
-        subject: The new version.
     """
     others = [
         record

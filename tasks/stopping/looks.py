@@ -30,7 +30,7 @@ from leadline.tasks.analyse.findings.metric_problems import (
 )
 from leadline.tasks.db import lines_shown, records, show_targets, sql
 from leadline.tasks.policy.policy import Policy, Role, Rule
-from leadline.tasks.runs.tally import failing_severities
+from leadline.tasks.runs.run_facts import failing_severities
 from leadline.tasks.statistics.early_stopping import (
     ALWAYS_VALID,
     adjusted,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count
+from leadline.evaluators.core import EvalContext, all_evaluators
+from leadline.evaluators.core.model_evaluator import required_weights
+from leadline.evaluators.ground import OFFLINE, ErrorCode, LeadlineError, ModelRef, UsageError, count
+from leadline.evaluators.models.catalogue import ALTERNATIVES, SHORT_NAMES, download_size
+from leadline.evaluators.models.weights import STSB_ROBERTA_BASE, WeightStatus, is_directory, parse_ref, status
+from leadline.evaluators.models.weights import pull as fetch
 from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import say, session_options
-
-if TYPE_CHECKING:
-    from leadline.evaluators.ground import ModelRef
-    from leadline.evaluators.models.weights import WeightStatus
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -29,9 +30,6 @@ def models(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand:
         return
-    from leadline.evaluators.models.catalogue import download_size
-    from leadline.evaluators.models.weights import status
-
     rows = [(status(ref), users) for ref, users in _known().items()]
     if as_json:
         print_json(
@@ -78,8 +76,6 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
     name, fetches what evaluators need by default. What is here already is checked. A failure does not keep the others
     from being fetched; it is reported at the end, with exit code 3.
     """
-    from leadline.evaluators.models.weights import pull as fetch
-
     refs = tuple(dict.fromkeys(ref for name in names for ref in _meant(name))) if names else tuple(_needed_by_default())
     _announce(refs, allow_pickle=allow_pickle)
     failures = []
@@ -99,9 +95,6 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
 
 def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
     """Say what will be fetched, and how much that is, before anything is."""
-    from leadline.evaluators.models.catalogue import download_size
-    from leadline.evaluators.models.weights import status
-
     found = [status(ref, allow_pickle=allow_pickle) for ref in refs]
     sizes = [download_size(each.ref) for each in found if not each.present]
     known = sum(size or 0 for size in sizes)
@@ -114,19 +107,12 @@ def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
 
 def _known() -> dict[ModelRef, tuple[str, ...]]:
     """Return the weights that Leadline knows by name, each with the evaluators that need it by default."""
-    from leadline.evaluators.ground import OFFLINE, ModelRef
-    from leadline.evaluators.models.catalogue import ALTERNATIVES
-    from leadline.evaluators.models.weights import STSB_ROBERTA_BASE
-
     needed = _needed_by_default()
     others = (ModelRef("embedder", OFFLINE), STSB_ROBERTA_BASE, *ALTERNATIVES)
     return needed | {ref: () for ref in others if ref not in needed}
 
 
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
-    from leadline.evaluators.core import EvalContext, all_evaluators
-    from leadline.evaluators.core.model_evaluator import required_weights
-
     return required_weights([kind() for kind in all_evaluators().values()], EvalContext())
 
 
@@ -136,9 +122,6 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
     Raises:
         UsageError: It names nothing that can be fetched.
     """
-    from leadline.evaluators.core import EvalContext, all_evaluators
-    from leadline.evaluators.core.model_evaluator import required_weights
-
     kind = all_evaluators().get(name)
     if kind is None:
         return (_repository(name),)
@@ -150,10 +133,6 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
 
 def _repository(name: str) -> ModelRef:
     """Return the weights of an id, or of a short name as evaluators take it; never the tokenizer alone."""
-    from leadline.evaluators.ground import ModelRef
-    from leadline.evaluators.models.catalogue import SHORT_NAMES
-    from leadline.evaluators.models.weights import is_directory, parse_ref
-
     ref = parse_ref(SHORT_NAMES.get(name, name))
     if is_directory(ref):
         raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.", code=ErrorCode.MODEL_NAME)
@@ -163,8 +142,6 @@ def _repository(name: str) -> ModelRef:
 
 def _size_of(found: WeightStatus) -> str:
     """Return what weights take up here, or about how much there is to fetch."""
-    from leadline.evaluators.models.catalogue import download_size
-
     if found.size is not None:
         return _size(found.size)
     expected = download_size(found.ref)

@@ -1,20 +1,93 @@
-"""``leadline judges calls`` and ``reparse``: the ledger of calls, to judges and to models under test."""
+"""``leadline judges calls``, ``reparse`` and ``budget``: the ledger of calls, and what teams have spent."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from leadline.cli.evaluate import run_evaluation
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.judge_client.budget import month_of, renewal, team_budgets
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, check_ledger, say, server_option, session_options
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.tasks.ledger.ledger import read_ledger
 
 if TYPE_CHECKING:
     from leadline.tasks.ledger.ledger_report import Totals
+
+
+@click.command()
+@click.option("--team", metavar="TEAM", help="Only this team.")
+@click.option("--month", metavar="YYYY-MM", help="Another month than the present one (UTC).")
+@click.option("--config", metavar="FILE", type=click.Path(dir_okay=False), help="File with the budgets.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+@click.pass_obj
+def budget(session: Session, /, team: str | None, month: str | None, config: str | None, as_json: bool) -> None:
+    """Show what teams have spent of their monthly budgets.
+
+    The budgets are those of leadline.toml, or of the file that --config names; what was spent is in the ledger,
+    together with what is set aside for calls in flight.
+    """
+    check_ledger(session.store)
+    lines = _team_lines(session, month or month_of(time.time()), config)
+    found = [line for line in lines if team is None or line["team"] == team]
+    if as_json:
+        print_json(found)
+    elif not found:
+        say("No team has a budget in leadline.toml, and none was charged in the ledger.")
+    else:
+        _print_teams(found)
+
+
+def _team_lines(session: Session, month: str, config: str | None) -> list[dict[str, Any]]:
+    """Return a line for each team that has a budget or was charged."""
+    try:
+        time.strptime(month, "%Y-%m")
+    except ValueError:
+        raise UsageError(
+            f"--month {month[:20]!r} is no month.", hint="Write: --month 2026-11", code=ErrorCode.CONFIG_OPTION
+        ) from None
+    budgets = team_budgets(Path(config) if config else None)
+    spent = {line["team"]: line for line in read_ledger(session.open_store()).teams(month)}
+    lines = []
+    for name in sorted({*budgets, *spent}):
+        limits, line = budgets.get(name), spent.get(name, {"calls": 0, "usd": 0.0})
+        lines.append(
+            {
+                "team": name,
+                "month": month,
+                "calls": line["calls"],
+                "month_calls": limits.calls if limits else None,
+                "usd": round(line["usd"], 6),
+                "month_cost": limits.cost_usd if limits else None,
+                "renews": renewal(month),
+            }
+        )
+    return lines
+
+
+def _print_teams(found: list[dict[str, Any]]) -> None:
+    right = ("calls", "of calls", "spent USD", "of USD", "left USD")
+    rows = [
+        (
+            line["team"], line["month"], number(line["calls"]), number(line["month_calls"]), number(line["usd"], 2),
+            number(line["month_cost"], 2),
+            number(None if line["month_cost"] is None else max(0.0, line["month_cost"] - line["usd"]), 2),
+            line["renews"],
+        )
+        for line in found
+    ]  # fmt: skip
+    print_table(("team", "month", *right, "renews"), rows, right=right)
+
 
 DIGITS: Final = 12
 """Digits of a digest that a table shows; ``leadline judges calls`` takes any beginning."""
@@ -37,8 +110,6 @@ def calls(
     The list begins with the youngest. DIGEST, or its first digits, shows the call with what was sent and what came
     back.
     """
-    from leadline.tasks.ledger.ledger import read_ledger
-
     check_ledger(session.store)
     ledger = read_ledger(session.open_store())
     if digest:
@@ -63,10 +134,6 @@ def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
 
     Today's parsers read the replies of RUN. No call is made.
     """
-    from leadline.cli.evaluate import run_evaluation
-    from leadline.evaluators.ground import ErrorCode, UsageError
-    from leadline.flows.evaluate.config import EvaluateConfig
-
     session = context.ensure_object(Session)
     record = session.open_store().run(run_id).read()
     if "config" not in record or "dataset" not in record["config"]:

@@ -1,4 +1,4 @@
-"""``leadline judges compare`` and ``train``: which judge agrees with people, and what labels teach a jury."""
+"""``leadline judges compare``, ``train`` and ``certify``: what people's labels say of judges."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.ground import count
+from leadline.flows.command.options import fill_in
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import F, Session, check_ledger, say, session_options
+from leadline.flows.judges import candidates, jury_named, prepare_certifying
+from leadline.flows.shared.judge_access import judges_of, limits_of
+from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.ground.numbers import duration, money
+from leadline.tasks.judges.labels.jury_training import train_jury
+from leadline.tasks.judges.labels.run_corrections import STATES, agreement_in_words
+from leadline.tasks.pipeline import correct_again
+from leadline.tasks.runs.lookup import find_run
 
 if TYPE_CHECKING:
-    from leadline.flows.shared.settings import JudgeAccess
+    from leadline.tasks.judges.labels.certificates import Certificate
     from leadline.tasks.judges.labels.judge_comparison import ComparedJudge, JudgeComparison
     from leadline.tasks.judges.labels.judging import LabelsNeed
+
 
 LABELS_HELP: Final = "Only this set of labels. Default: all together, with those that came with datasets."
 
@@ -47,9 +56,6 @@ def labelled_options(command: F) -> F:
 
 def access_of(options: dict[str, Any]) -> JudgeAccess:
     """Return where judges are named and what may be spent, from the options of a command."""
-    from leadline.flows.command.options import fill_in
-    from leadline.flows.shared.settings import JudgeAccess
-
     return fill_in(JudgeAccess, "judges", {name: value for name, value in options.items() if value is not None})
 
 
@@ -74,8 +80,6 @@ def judges_compare(
 
     All are asked about the same labelled rows. Scores that the store has are not asked for again.
     """
-    from leadline.flows.judges import candidates
-
     store = session.open_store()
     found = candidates(store, names, set_name, question, access_of(options), held_out=held_out)
     say_needs(found.needs())
@@ -111,9 +115,6 @@ def judges_train(
     What was learned is printed for leadline.toml. Half of the rows are learned from. The other half, which judges
     compare takes with --held-out, says how good the jury is.
     """
-    from leadline.flows.judges import candidates, jury_named
-    from leadline.tasks.judges.labels.jury_training import train_jury
-
     store, access = session.open_store(), access_of(options)
     jury = jury_named(name, access)
     members = [member.key for member in jury.members]
@@ -210,3 +211,71 @@ def _share(value: float) -> str:
 
 def _plain(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
+
+
+NOT_CERTIFIED: Final = 1
+
+
+@click.command("certify")
+@click.argument("run_name", metavar="[RUN]", default="latest")
+@click.option("--judge", "model", metavar="MODEL", help="Another judge than the run's.")
+@click.option(
+    "--held-out", is_flag=True, help="Take only half of the labels, told by their rows: no prompt was chosen by them."
+)
+@labelled_options
+@session_options
+@click.pass_obj
+def judges_certify(
+    session: Session,
+    /,
+    run_name: str,
+    model: str | None,
+    held_out: bool,
+    set_name: str | None,
+    question: str,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Certify the judge of RUN by the rows that people labelled.
+
+    It is asked about them as it is set up now. Scores that the store has are not asked for again. The certificate stays
+    beside the labels, and the run shows it if it has the same prompt and judge. A judge that is not certified leaves
+    with exit code 1.
+    """
+    store = session.open_store()
+    access = access_of(options | {"model": model})
+    judges = judges_of(access) if model else ()
+    found = prepare_certifying(store, find_run(store, run_name), question, set_name, judges=judges, held_out=held_out)
+    say_needs({found.judging.metric.id: found.need()})
+    if dry_run:
+        return 0
+    check_ledger(session.store)
+    certificate, report = found.certified(limits_of(access))
+    if found.changed:
+        say(f"Prompt or judge are no longer those of run {found.run.id}, which does not get this certificate.")
+    else:
+        correct_again(store, found.run)
+    if found.known.is_whole:
+        say("Each row of the dataset has a label: nobody drew them from others, and the certificate is not kept.")
+    if as_json:
+        print_json(asdict(certificate))
+    else:
+        _print_certificate(certificate, missing=found.rows.missing, unjudged=report.stale)
+    return 0 if certificate.state == "valid" else NOT_CERTIFIED
+
+
+def _print_certificate(found: Certificate, *, missing: int, unjudged: int) -> None:
+    half = ", the half held out" if found.held_out else ""
+    rows = f"{count(found.n_labels, 'labelled row')} of {count(found.n_people, 'person', 'people')}{half}"
+    click.echo(f"{clean(found.question)} · {rows}")
+    words = agreement_in_words(found)
+    if words:
+        click.echo(f"  {words}")
+    click.echo(f"  prompt+model {found.config[:6]}: {STATES[found.state]}")
+    for number, why in (
+        (missing, "left out: their texts are in no dataset of the store"),
+        (unjudged, "without a verdict of the judge"),
+    ):
+        if number:
+            click.echo(f"  {count(number, 'labelled row')} {why}.")

@@ -12,6 +12,7 @@ from leadline.flows.command.output import clean, moment, print_json, print_table
 from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
 from leadline.flows.model_version import ModelVersionConfig
+from leadline.tasks.runs.versions import records, state_of
 
 REJECTED: Final = 1
 OPTIONS: Final = frozenset(
@@ -53,8 +54,6 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
 @click.pass_obj
 def versions(session: Session, /, model: str | None, as_json: bool) -> None:
     """List the evaluated model versions with decision and run."""
-    from leadline.tasks.runs.versions import records, state_of
-
     found = [
         record | {"state": state_of(record)}
         for record in records(session.open_store())

@@ -8,12 +8,20 @@ import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, in_project, project_scope
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import Session, say, session_options
+from leadline.flows.deploy.file import of_project, own_file, read_deployment_file
+from leadline.flows.prefect.resolve import lasting_api
+from leadline.flows.shared.json_lines import prefect_environment
+from leadline.tasks.store.store import Store
+
+if TYPE_CHECKING:
+    pass
 
 
 @click.command()
@@ -33,8 +41,6 @@ def deploy(file: Path | None, keep: bool, show: bool, as_json: bool) -> None:
     The deployments may have schedules. The server is the one that PREFECT_API_URL names, or the one that
     `leadline service server start` keeps. Doing it again changes only what differs.
     """
-    from leadline.flows.deploy.file import of_project, own_file, read_deployment_file
-
     if show:
         click.echo(own_file(), nl=False)
         return
@@ -44,8 +50,7 @@ def deploy(file: Path | None, keep: bool, show: bool, as_json: bool) -> None:
     scope = project_scope()
     if scope is not None:
         wanted = of_project(wanted, scope.project)
-    from leadline.flows.deploy.apply import deploy as make
-    from leadline.flows.prefect.resolve import lasting_api
+    from leadline.flows.deploy.apply import deploy as make  # with all of Prefect's client
 
     with lasting_api() as api:
         done = []
@@ -85,10 +90,6 @@ def worker(
 
     SIGTERM or Ctrl-C ends it: it takes no more runs and waits for those in work; a second signal ends it at once.
     """
-    from leadline.flows.prefect.resolve import lasting_api
-    from leadline.flows.shared.json_lines import prefect_environment
-    from leadline.tasks.store.store import Store
-
     pool = in_project(pool)
     with lasting_api() as api:
         _check_pool(pool)

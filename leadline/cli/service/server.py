@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import say, session_options
-
-if TYPE_CHECKING:
-    from leadline.flows.prefect.background import BackgroundServer
+from leadline.flows.prefect import background
 
 
 @click.group()
@@ -40,8 +37,6 @@ def start(port: int | None, idle: str) -> None:
 
     Waits until it answers.
     """
-    from leadline.flows.prefect import background
-
     limit = _minutes(idle)
     if background.running() is None:
         say("Starting Prefect's server (3 to 10 s)…")
@@ -66,7 +61,7 @@ def _minutes(text: str) -> float | None:
     return number
 
 
-def _end_of(kept: BackgroundServer) -> str:
+def _end_of(kept: background.BackgroundServer) -> str:
     minutes = kept.idle_minutes
     return "stays until: leadline service server stop" if minutes is None else f"ends after {minutes:g} min without use"
 
@@ -75,9 +70,7 @@ def _end_of(kept: BackgroundServer) -> str:
 @session_options
 def stop() -> None:
     """End the server."""
-    from leadline.flows.prefect.background import stop as end
-
-    kept = end()
+    kept = background.stop()
     say("No server is running." if kept is None else f"Stopped the server at {kept.url}.")
 
 
@@ -86,16 +79,16 @@ def stop() -> None:
 @session_options
 def status(as_json: bool) -> None:
     """Say whether the server runs, and where."""
-    from leadline.flows.prefect.background import answers, running
-
-    kept = running()
+    kept = background.running()
     if as_json:
-        print_json({"running": kept is not None} | (asdict(kept) | {"answers": answers(kept.api)} if kept else {}))
+        print_json(
+            {"running": kept is not None} | (asdict(kept) | {"answers": background.answers(kept.api)} if kept else {})
+        )
     elif kept is None:
         click.echo("No server is running.")
     else:
         click.echo(kept.url)
-        state = "running" if answers(kept.api) else "not answering"
+        state = "running" if background.answers(kept.api) else "not answering"
         say(
             f"{state} since {kept.started}, {_end_of(kept)}, process {kept.pid}, PREFECT_HOME {kept.prefect_home}, "
             f"log {kept.log}"

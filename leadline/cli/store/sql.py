@@ -15,12 +15,16 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError, count, plain
 from leadline.flows.command.output import print_table
 from leadline.flows.command.session import Session, on_terminal, say, session_options
+from leadline.tasks.db.csv_files import guarded_cell, is_guarded
+from leadline.tasks.ground.files import handed_out
+from leadline.tasks.runs.lookup import find_run
+from leadline.tasks.runs.query import Archive, archive, limited, megabytes_here, memory_limit
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from leadline.tasks.runs.query import Archive
     from leadline.tasks.store.store import Run, Store
+
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
 BATCH: Final = 2_000
@@ -72,8 +76,6 @@ def sql(
     problems, insights.
     `DESCRIBE scores` shows a view's columns.
     """
-    from leadline.tasks.runs.query import archive, limited, megabytes_here, memory_limit
-
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
         raise UsageError(
@@ -109,8 +111,6 @@ def _form_of(output: Path | None) -> str:
 
 
 def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
-    from leadline.tasks.ground.files import handed_out
-
     if form == "table":
         raise UsageError(
             "A table can only be written to the terminal.",
@@ -129,8 +129,6 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
 
 
 def _chosen(store: Store, names: Sequence[str], last: int | None) -> list[Run] | None:
-    from leadline.tasks.runs.lookup import find_run
-
     if not names and last is None:
         return None
     named = {run.id: run for run in (find_run(store, name) for name in names)}
@@ -142,8 +140,6 @@ def _write(opened: Archive, query: str, form: str, file: TextIO) -> None:
     if form == "parquet":
         _write_parquet(opened, query, file.buffer)
         return
-    from leadline.tasks.db.csv_files import is_guarded
-
     with opened.query(query) as result:
         columns = [column[0] for column in result.description or ()]
         lines = _lines(result)
@@ -195,14 +191,12 @@ def _cell(value: Any) -> Any:
 
 def _guarded(value: Any) -> Any:
     """Return a value as one cell of a CSV file that spreadsheets and terminals do not obey."""
-    from leadline.tasks.db.csv_files import guarded_cell
-
     cell = _cell(value)
     return guarded_cell(cell) if isinstance(cell, str) and not isinstance(value, float) else cell  # -inf is a number
 
 
 def _write_parquet(opened: Archive, query: str, target: Path | BinaryIO) -> None:
-    import pyarrow.parquet as pq
+    import pyarrow.parquet as pq  # other formats do without Arrow
 
     with (
         opened.arrow(query, BATCH * 10) as reader,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.plugins.ci.checkout import Checkout, branch_tag, find_base, mark_run
-from leadline.tasks.runs.tags import all_tags, set_tag
+from leadline.tasks.runs.lookup import all_tags, set_tag
 from leadline.tasks.store.store import Run, Store
 
 OLD, NEW = "a" * 40, "b" * 40

@@ -21,8 +21,8 @@ from leadline.plugins.ci.change_summary import LARGEST, headline, summarise, wor
 from leadline.plugins.ci.tests.test_check_outcome import facts, result
 from leadline.tasks.analyse.changes import MetricChange
 from leadline.tasks.policy.policy import Question
-from leadline.tasks.publish.spending import Spending
-from leadline.tasks.runs.answers import Answer
+from leadline.tasks.runs.run_facts import Answer
+from leadline.tasks.runs.run_sentences import Spending
 
 LONG = "Ω`@x" * 500
 MOVED = MetricChange(

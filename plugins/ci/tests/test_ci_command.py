@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leadline.plugins.ci.change_facts import ChangedAnswer, read_change
-from leadline.tasks.runs.tags import all_tags
+from leadline.tasks.runs.lookup import all_tags
 from leadline.tasks.store.store import Store
 from tests.support.command import run
 from tests.support.forges.change_repository import SETTINGS, ChangeRepository

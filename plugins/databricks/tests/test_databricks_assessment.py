@@ -11,7 +11,7 @@ import pytest
 
 from leadline.plugins.databricks.tests.test_databricks_table import chunked, failed, rated, tables, toy
 from leadline.tasks.load import load_dataset
-from leadline.tasks.publish.exports.export_run import export_run
+from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import Basis, Given, answer, make_run
 

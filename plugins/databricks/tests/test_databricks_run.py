@@ -16,7 +16,7 @@ from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
-from leadline.tasks.publish.exports.export_run import export_run
+from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import LocalLanes, drive
 from leadline.tasks.store.store import Store

@@ -13,7 +13,7 @@ import pytest
 from leadline.evaluators.core import get
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.databricks.databricks_table import JUDGES
-from leadline.tasks.publish.exports.export_run import export_run
+from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leadline.evaluators.ground import FILE, ErrorCode, UsageError, refusals_of, settings_document
-from leadline.tasks.runs.tags import tags_in
+from leadline.tasks.runs.lookup import tags_in
 
 ANY_TAG: Final = ("*",)
 

@@ -1,4 +1,4 @@
-"""Output formats: classes that write the results of a run as files.
+"""Output formats: classes that write the results of a run as files, and writing one run in one of them.
 
 An exporter is one class in one module of this package. Other packages bring theirs by an entry point in the group
 ``leadline.exporters`` that names a module to import.
@@ -6,12 +6,18 @@ An exporter is one class in one module of this package. Other packages bring the
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar, Final
 
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.tasks.db import open_run
+from leadline.tasks.ground.files import copy_out, handed_out, remove, temporary_beside
 from leadline.tasks.ground.plugins import Plugins
-from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.run_results import RunResults, read_results
+from leadline.tasks.store.store import Run, Store
 
 
 class Exporter(ABC):
@@ -37,7 +43,6 @@ class Exporter(ABC):
         """Write the files.
 
         Args:
-            results: What the run found.
             folder: An existing folder. When a run is published it already contains the files of lower order.
         """
 
@@ -60,3 +65,67 @@ def published_exporters(results: RunResults) -> list[Exporter]:
         or (exporter.published and (results.repeats_rows or not exporter.repeats_rows))
     ]
     return sorted(found, key=lambda exporter: exporter.order)
+
+
+def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
+    """Write the results of a run from its database and return the files, or the folders if their names differ by run.
+
+    Args:
+        output: A folder, which gets all files, or the name of the main file. In the second case files whose names begin
+            like the main file's are written beside it, with its new name.
+
+    Raises:
+        UsageError: There is no such exporter, it does not write such a file, or the run has no results.
+    """
+    into_folder = output.is_dir()
+    exporter = EXPORTERS.get(name).for_suffix("" if into_folder else output.suffix.lower())
+    with TemporaryDirectory(prefix="leadline-export-") as made, open_run(store, run, read_only=True) as connection:
+        exporter.write(read_results(connection, run, run.read()), Path(made))
+        if not exporter.files:
+            empty_folder(output)
+            copy_out(Path(made), output)
+            return sorted(path.absolute() for path in output.iterdir())
+        targets = {file: output / file for file in exporter.files} if into_folder else _renamed(exporter.files, output)
+        for file, target in targets.items():
+            with handed_out(target) as draft:
+                shutil.copyfile(Path(made) / file, draft)
+    return [target.absolute() for target in targets.values()]
+
+
+def add_to_results(store: Store, run: Run, name: str) -> list[Path]:
+    """Write a format into the run's own folder of results, as if the run had been published in it too.
+
+    Returns:
+        Its files and folders.
+    """
+    made = temporary_beside(run.results)
+    made.mkdir()
+    try:
+        with open_run(store, run, read_only=True) as connection:
+            EXPORTERS.get(name)().write(read_results(connection, run, run.read()), made)
+        targets = []
+        for path in sorted(made.iterdir()):
+            target = run.results / path.name
+            remove(target)
+            targets.append(path.replace(target))
+    finally:
+        remove(made)
+    store.share_results(run)
+    return targets
+
+
+def empty_folder(output: Path) -> None:
+    """Refuse a folder that contains anything, and a file."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(
+            f"{output} exists and is no empty folder.", hint="Name a new folder.", code=ErrorCode.CONFIG_OUTPUT
+        )
+
+
+def _renamed(files: tuple[str, ...], output: Path) -> dict[str, Path]:
+    """Return where the files go if the main one is to be ``output``."""
+    stem = Path(files[0]).stem
+    companions = {
+        file: output.with_name(output.stem + file[len(stem) :]) for file in files[1:] if file.startswith(stem)
+    }
+    return {files[0]: output, **companions}

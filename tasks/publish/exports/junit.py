@@ -18,9 +18,9 @@ from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from leadline.evaluators.ground import clean
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
+from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Facts
 
 _MOST_CASES: Final = 10
 _TAGS: Final = {"fail": "failure", "error": "error", "not_applicable": "skipped", "inconclusive": "skipped"}

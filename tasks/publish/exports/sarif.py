@@ -23,8 +23,8 @@ from leadline.tasks.db import records, show_targets, sql
 from leadline.tasks.ground.numbers import bound, figure
 from leadline.tasks.load.source import Sought, find_lines
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
+from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Facts
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST: Final = 5_000

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 
 from leadline.tasks.ground.plugins import Plugins
 from leadline.tasks.ground.templating import render_source
+from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Facts
 
 LAST: Final = 1000
 
@@ -33,6 +33,7 @@ class Section(ABC):
         name: Its anchor in the page.
         title: Its name in the page's navigation.
         order: Its place; the sections stand by increasing numbers.
+        file: The name of its files without the ending, if it is not its module's.
         html: Its template for the page, if it is not in a file.
         markdown: Its template for ``report.md``, if it is not in a file.
         script: Its script, if it is not in a file.
@@ -42,6 +43,7 @@ class Section(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     order: ClassVar[int] = LAST
+    file: ClassVar[str] = ""
     html: ClassVar[str | None] = None
     markdown: ClassVar[str | None] = None
     script: ClassVar[str | None] = None
@@ -63,7 +65,7 @@ class Section(ABC):
             part: ``html``, ``markdown``, ``script`` or ``style``.
         """
         given: str | None = getattr(cls, part)
-        return _beside(cls.__module__, _SUFFIXES[part]) if given is None else given
+        return _beside(cls.__module__, cls.file, _SUFFIXES[part]) if given is None else given
 
 
 PACKAGE: Final = "leadline.tasks.publish"
@@ -76,12 +78,12 @@ _SUFFIXES: Final = {"html": ".html", "markdown": ".md", "script": ".js", "style"
 
 
 @cache
-def _beside(module: str, suffix: str) -> str:
+def _beside(module: str, stem: str, suffix: str) -> str:
     """Return what a file beside a module contains, ``""`` without one."""
     package, _, name = module.rpartition(".")
     if not package:
         return ""
-    file = files(package) / f"{name}{suffix}"
+    file = files(package) / f"{stem or name}{suffix}"
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from leadline.tasks.db import open_run
-from leadline.tasks.runs.tags import all_tags
+from leadline.tasks.runs.lookup import all_tags
 from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_task_graph import History
 from tests.support.judges.judge_endpoint import Question, serving

@@ -13,7 +13,7 @@ import pytest
 
 import leadline
 from leadline.evaluators.ground import UsageError
-from leadline.tasks.publish.exports import frames
+from leadline.tasks.publish.exports import published_tables as frames
 
 EVIL: Any = "<script>alert(1)</script> $x^2$ \" onmouseover='x'"
 MODELS = ("plain", f"other {EVIL}")

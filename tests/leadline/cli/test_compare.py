@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.main import run
-from leadline.tasks.runs.tags import set_tag
+from leadline.tasks.runs.lookup import set_tag
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Given, Toy
 from tests.tasks.compare.two_runs import LOWER, SCORE, cases, completed

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from leadline.cli.diagnosis import machine
-from leadline.cli.diagnosis.diagnosis import Diagnosis, State, diagnose
+from leadline.cli import examinations as machine
+from leadline.cli.examinations import Diagnosis, State, diagnose
 from leadline.cli.main import run
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import Fault, JudgeEndpoint, serving

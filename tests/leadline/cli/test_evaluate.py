@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from leadline.cli.main import run
 from leadline.evaluators.ground import DatasetError, Fault, StoreError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.evaluate.prepare import PlanEntry, PlanPreview
 from leadline.flows.prefect.resolve import ServerUse
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.ground.timeline import RunTime
@@ -289,14 +288,12 @@ def test_a_text_from_the_dataset_cannot_drive_the_terminal(
     assert sum(line.startswith("Gate") for line in out.splitlines()) == 1
 
 
-def preview_of(**changes: Any) -> ModuleType:
-    from leadline.flows.evaluate.prepare import PlanEntry, PlanPreview
-
+def preview_of(**changes: Any) -> PlanPreview:
     entry = {
         "evaluator": "bleu", "lane": "cpu", "applicable": 9, "not_applicable": 2, "host_errors": 1, "reused": 4,
         "to_compute": 5, "models": (), "missing": "",
     }  # fmt: skip
-    planned = PlanPreview(
+    return PlanPreview(
         dataset="d.json",
         format="ragas",
         rows=12,
@@ -314,17 +311,23 @@ def preview_of(**changes: Any) -> ModuleType:
         },
         entries=(PlanEntry(**entry | changes),),
     )
-    module = ModuleType("leadline.flows.evaluate.prepare")
-    module.__dict__["preview"] = lambda config: planned
-    return module
 
 
 @pytest.fixture
 def planning(monkeypatch: pytest.MonkeyPatch, world: World) -> Callable[..., None]:
     def pretend(**changes: Any) -> None:
-        monkeypatch.setitem(sys.modules, "leadline.flows.evaluate.prepare", preview_of(**changes))
+        monkeypatch.setattr("leadline.cli.evaluate.preview", lambda config: preview_of(**changes))
 
     return pretend
+
+
+@pytest.mark.parametrize("option", [("--profile", "p.json"), ("--server", "none")])
+def test_a_plan_refuses_options_that_it_would_ignore(
+    option: tuple[str, str], planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    planning()
+    assert run(["evaluate", "--plan", "d.json", *option]) == 2
+    assert "takes neither --profile nor --server" in capsys.readouterr().err
 
 
 def test_a_plan_shows_what_is_reused_and_what_is_to_compute(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadline.cli.init import toml
 from leadline.cli.main import run
-from leadline.cli.starter.first_look import toml
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview
 from leadline.tasks.policy.policy import load_policy

@@ -39,7 +39,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, broken: set[str]) -> list[ModelRef]
             raise ModelUnavailable(f"{ref} cannot be fetched: no route.", hint="Check the network.")
         return Path("folder")
 
-    monkeypatch.setattr(weights, "pull", pull)
+    monkeypatch.setattr("leadline.cli.evaluators.models.fetch", pull)
     return asked
 
 

@@ -84,7 +84,7 @@ def test_versions_are_told_to_the_second(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = {"model": "m", "version": "1", "suite": "s", "state": "done", "finished": "2026-03-01T10:20:30.123456"}
-    monkeypatch.setattr("leadline.tasks.runs.versions.records", lambda _: [record])
+    monkeypatch.setattr("leadline.cli.service.check_version.records", lambda _: [record])
     assert run(["service", "versions"]) == 0
     assert "2026-03-01 10:20:30" in (shown := capsys.readouterr().out)
     assert "123456" not in shown

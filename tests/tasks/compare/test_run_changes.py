@@ -13,7 +13,7 @@ from leadline.tasks.analyse.changes import Changes, read_changes
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db import open_run
 from leadline.tasks.runs.baseline import check_against, find_baseline
-from leadline.tasks.runs.tags import set_tag
+from leadline.tasks.runs.lookup import set_tag
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Given, Toy
 from tests.tasks.compare.two_runs import LOWER, SHARE, cases, completed

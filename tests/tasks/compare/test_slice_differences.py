@@ -12,7 +12,7 @@ import pytest
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare import Comparison, Options, compare
-from leadline.tasks.compare.headline import worst_slices
+from leadline.tasks.compare.verdicts import worst_slices
 from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import Given, Toy, answer

@@ -13,9 +13,8 @@ import pytest
 
 from leadline.cli.show import _print_overview
 from leadline.tasks import pipeline
-from leadline.tasks.publish.spending import spending
 from leadline.tasks.runs.query import archive
-from leadline.tasks.runs.run_sentences import price
+from leadline.tasks.runs.run_sentences import price, spending
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Run, Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving

@@ -22,9 +22,8 @@ from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.db import open_run
 from leadline.tasks.ground.files import digest, locked, write_json
 from leadline.tasks.ground.processes import process_record
-from leadline.tasks.runs.lookup import find_run
+from leadline.tasks.runs.lookup import find_run, find_tagged, set_tag
 from leadline.tasks.runs.run_facts import summary
-from leadline.tasks.runs.tags import find_tagged, set_tag
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors import used_mark
 from tests.support.stores.runs import ANSWERS, make_run
@@ -141,7 +140,7 @@ def test_a_dropped_run_gets_no_tag(store: Store) -> None:
 
 def test_either_the_tag_or_the_drop_comes_first(store: Store, tmp_path: Path) -> None:
     code = (
-        "import sys; from leadline.tasks.store.store import Store; from leadline.tasks.runs.tags import set_tag\n"
+        "import sys; from leadline.tasks.store.store import Store; from leadline.tasks.runs.lookup import set_tag\n"
         "from leadline.evaluators.ground.errors import UsageError\n"
         "store = Store.open(sys.argv[1]); print('ready', flush=True); sys.stdin.readline()\n"
         "for run in store.runs():\n"

@@ -15,8 +15,8 @@ from leadline.plugins.ops.maintenance.retention import Retention
 from leadline.tasks.judges.drift.epochs import begin_epoch, enrolled_keys, epoch_of
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import Label
+from leadline.tasks.runs.lookup import set_tag
 from leadline.tasks.runs.run_facts import summary
-from leadline.tasks.runs.tags import set_tag
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run

@@ -1,21 +1,24 @@
-"""The heat map: metrics by models, grouped by what the policy asks of them."""
+"""Scores by metric and model: the heat map, the boards of what passes or fails, and the spread."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.suites import folded
 from leadline.evaluators.ground import count, nouns
-from leadline.tasks.db import Aggregate
+from leadline.tasks.db import Aggregate, sql
 from leadline.tasks.ground.numbers import ABSENT, RANGE, bound, figure, percent
+from leadline.tasks.publish.facts import EvaluatorView, Facts, MetricView, ModelView, standings
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ROLES: Final = ("must", "should", "information")
 SYMBOLS: Final[Mapping[str | None, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "≈", None: ""}
@@ -116,11 +119,7 @@ def _lines(
 
 
 def heat_row(facts: Facts, metric: MetricView) -> list[HeatCell]:
-    """Return the cells of one metric, in the order of the models; the best value is marked when models differ.
-
-    Args:
-        facts: The run.
-    """
+    """Return the cells of one metric, in the order of the models; the best value is marked when models differ."""
     found = [facts.aggregates.get((metric.id, model.id)) for model in facts.models]
     values = [item.value for item in found if item is not None and item.value is not None]
     best = (max(values) if metric.higher_is_better else min(values)) if len(set(values)) > 1 else None
@@ -231,3 +230,125 @@ def _title(metric: MetricView, model: ModelView, item: Aggregate, interval: str)
 
 def _reasons(item: Aggregate) -> str:
     return ", ".join(f"{reason} {count}" for reason, count in item.reasons.items()) or "no reason given"
+
+
+BINS: Final = 20
+
+
+@register_section
+class Distributions(Section):
+    """A histogram of each metric by model."""
+
+    name = "distributions"
+    file = "distributions"
+    title = "Distributions"
+    order = 800
+
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        """Return the histograms by metric; without any, the section is left out."""
+        found = _distributions(results.connection, results.facts)
+        return {"distributions": found} if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars of one model as SVG paths in a box of 20 by 1."""
+
+    model: ModelView
+    good: str
+    bad: str
+    plain: str
+    n: int
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The histograms of one metric, with a common axis; ``limit`` is the threshold's place on it, if it is there."""
+
+    metric: MetricView
+    low: float
+    high: float
+    limit: float | None
+    models: tuple[Histogram, ...]
+
+
+def _distributions(connection: DuckDBPyConnection, facts: Facts) -> dict[int, Distribution]:
+    """Return the distribution of each metric that has one."""
+    counts: dict[int, dict[int, list[int]]] = {}
+    axes: dict[int, tuple[float, float]] = {}
+    for metric_id, model_id, low, high, position, n in connection.execute(
+        sql("publish/histograms").format(bins=BINS)
+    ).fetchall():
+        axes[metric_id] = (low, high)
+        counts.setdefault(metric_id, {}).setdefault(model_id, [0] * BINS)[position] = n
+    out = {}
+    for metric_id, by_model in counts.items():
+        metric = facts.metric(metric_id)
+        if metric is None:
+            continue
+        low, high = axes[metric_id]
+        limit = None
+        if metric.threshold is not None and low <= metric.threshold <= high:
+            limit = (metric.threshold - low) / (high - low) * BINS
+        models = tuple(
+            _histogram(facts, metric, model, by_model[model.id], (low, high))
+            for model in facts.models
+            if model.id in by_model
+        )
+        out[metric_id] = Distribution(metric, low, high, limit, models)
+    return out
+
+
+def _histogram(
+    facts: Facts, metric: MetricView, model: ModelView, bins: list[int], axis: tuple[float, float]
+) -> Histogram:
+    low, high = axis
+    top = max(bins)
+    paths = {True: "", False: "", None: ""}
+    for position, n in enumerate(bins):
+        if n:
+            # A bin that is there must be seen, however small beside the others.
+            height = max(0.04, n / top)
+            middle = low + (position + 0.5) / BINS * (high - low)
+            paths[metric.passes(middle)] += f"M{position + 0.08:g} 1v{-height:.3f}h.84V1z"
+    found = facts.aggregates.get((metric.id, model.id))
+    return Histogram(model, paths[True], paths[False], paths[None], sum(bins), found.value if found else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The share of a model's answers that pass, with its interval, its limit and whether it keeps that."""
+
+    share: float
+    low: float | None
+    high: float | None
+    limit: float | None
+    passes: bool | None
+
+
+def passing(metric: MetricView, aggregate: Aggregate) -> Bar:
+    """Return the share of answers that pass, also where the metric is the share of those that fail."""
+    value, low, high, limit = aggregate.value or 0.0, aggregate.ci_low, aggregate.ci_high, metric.threshold
+    passes = metric.passes(value)
+    if metric.higher_is_better:
+        return Bar(value, low, high, limit, passes)
+    left, right, kept = (None if end is None else 1 - end for end in (high, low, limit))
+    return Bar(1 - value, left, right, kept, passes)
+
+
+@register_section
+class PassFail(Section):
+    """A board for each boolean evaluator: the share that passes, by model."""
+
+    name = "boards"
+    file = "pass_fail"
+    title = "Pass / fail"
+    order = 300
+
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        """Return the boards and their lines; without any, the section is left out."""
+        facts = results.facts
+        boards = [evaluator for evaluator in facts.evaluators if evaluator.board == "bool" and evaluator.primary]
+        lines = {evaluator.id: standings(facts, evaluator) for evaluator in boards}
+        return {"boards": boards, "standings": lines, "passing": passing} if boards else None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from leadline.tasks.publish.exports.export_run import export_run
+from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.publish.exports.sarif import MOST
 from tests.tasks.publish.sample import make_sample
 

@@ -19,12 +19,11 @@ from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.db import open_run, show_targets, sql
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.publish import publish
-from leadline.tasks.publish.exports.report_html import page as page_of
+from leadline.tasks.publish.exports.report import page as page_of
 from leadline.tasks.publish.facts import collect
 from leadline.tasks.publish.report import page_data as page_data_module
-from leadline.tasks.publish.report.excerpts import Room, ShownEvidence
-from leadline.tasks.publish.report.page_data import PageData, page_data
-from leadline.tasks.publish.report.sections.model_leaderboard import ModelLeaderboard
+from leadline.tasks.publish.report.page_data import PageData, Room, ShownEvidence, page_data
+from leadline.tasks.publish.report.sections.overview import ModelLeaderboard
 from leadline.tasks.publish.report.sections.scores import heat_groups, heat_row
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.store.store import Store

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from leadline.tasks.db import open_run
-from leadline.tasks.publish.exports.report_html import page
-from leadline.tasks.publish.exports.report_markdown import MarkdownReport
+from leadline.tasks.publish.exports.report import MarkdownReport, page
+from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.report.section import SECTIONS, Section, all_sections, register_section
-from leadline.tasks.publish.report.sections.pass_fail import Bar, passing
+from leadline.tasks.publish.report.sections.scores import Bar, passing
 from leadline.tasks.publish.run_results import RunResults, read_results
-from leadline.tasks.publish.views import Facts
 from tests.tasks.publish.sample import make_sample
 
 

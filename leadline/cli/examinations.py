@@ -1,20 +1,70 @@
-"""The machine and the installation: room, open files, a clock that agrees; Python, optional packages, weights."""
+"""Examinations of ``leadline doctor``: the machine and the installation; each finding is a line with what to do."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from leadline.cli.diagnosis.diagnosis import Diagnosis, State
-from leadline.evaluators.ground import count, listing
+from leadline.evaluators.ground import LeadlineError, listing, masked
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+
+class State(StrEnum):
+    """The state of a thing."""
+
+    OK = "ok"
+    MISSING = "missing"
+    """Something optional is not here: what needs it cannot run, the rest can."""
+    BROKEN = "broken"
+    """A command will fail, or its results cannot be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The state of one thing.
+
+    Attributes:
+        part: The thing.
+        found: What was found, in a sentence without its point; never a key.
+        advice: What to do, ``""`` where nothing is.
+    """
+
+    part: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+Examination: TypeAlias = Callable[[], Iterable[Diagnosis]]
+
+
+def diagnose(examinations: Sequence[tuple[str, Examination]]) -> Iterator[Diagnosis]:
+    """Yield what examinations find, in their order; one that fails is a finding itself.
+
+    Args:
+        examinations: Each with the name of its part, which says where it failed.
+    """
+    for part, examine in examinations:
+        try:
+            yield from examine()
+        except LeadlineError as error:
+            yield Diagnosis(part, State.BROKEN, masked(str(error)))
+        except (OSError, ValueError, ImportError) as error:
+            yield Diagnosis(part, State.BROKEN, masked(f"{type(error).__name__}: {error}"))
+
 
 LEAST_FREE_GB: Final = 1.0
 """Free space below which a run of middling size may not end."""
@@ -36,8 +86,6 @@ def examine_disk(store: Path) -> Iterator[Diagnosis]:
     Args:
         store: The store's folder, or that of its working copy; it need not be there.
     """
-    import shutil
-
     for name, folder in (("store", _existing(store)), ("temporary files", Path(tempfile.gettempdir()))):
         free = shutil.disk_usage(folder).free / 1e9
         found = f"{free:,.1f} GB free for {name} ({folder})"
@@ -131,37 +179,12 @@ def _extras() -> dict[str, dict[str, bool]]:
         if extra not in _NOT_FOR_USERS:
             its = [each for each in requirements if each.marker and each.marker.evaluate({"extra": extra})]
             plain = {each.name for each in requirements if each.marker is None}
-            found[extra] = {each.name: _fits(each.name, str(each.specifier)) for each in its if each.name not in plain}
+            found[extra] = {each.name: _fits(each.name, each.specifier) for each in its if each.name not in plain}
     return {extra: packages for extra, packages in found.items() if packages}
 
 
-def _fits(package: str, specifier: str) -> bool:
-    from packaging.specifiers import SpecifierSet
-
+def _fits(package: str, specifier: SpecifierSet) -> bool:
     try:
-        return SpecifierSet(specifier).contains(version(package), prereleases=True)
+        return specifier.contains(version(package), prereleases=True)
     except PackageNotFoundError:
         return False
-
-
-def examine_weights() -> Iterator[Diagnosis]:
-    """Yield which weights evaluators need by default and lack."""
-    from leadline.evaluators.core import EvalContext, all_evaluators
-    from leadline.evaluators.core.model_evaluator import required_weights
-    from leadline.evaluators.models.weights import status
-
-    needed = required_weights([kind() for kind in all_evaluators().values()], EvalContext())
-    states = {ref: status(ref) for ref in needed}
-    here = sum(found.present for found in states.values())
-    absent = [ref for ref, found in states.items() if found.path is None]
-    for ref, found in states.items():
-        if found.path is not None and not found.present:
-            advice = "leadline evaluators models says more"
-            yield Diagnosis("weights", State.BROKEN, f"{ref}: {found.problem}", advice)
-    if absent:
-        users = sorted({user for ref in absent for user in needed[ref]})
-        found_ = f"{here} of {count(len(states), 'set')} of weights here; without the others: {listing(users)}"
-        advice = "leadline evaluators models pull fetches them; rules, and what takes the offline embedder, do without"
-        yield Diagnosis("weights", State.MISSING, found_, advice)
-    else:
-        yield Diagnosis("weights", State.OK, f"all {count(len(states), 'set')} that evaluators need by default")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from leadline.tasks.db import TrialSpread, open_run
+from leadline.tasks.publish.facts import Facts
+from leadline.tasks.publish.report.sections.instrument import trial_advice
 from leadline.tasks.publish.run_results import read_results
-from leadline.tasks.publish.trial_advice import trial_advice
-from leadline.tasks.publish.views import Facts
 from tests.tasks.publish.sample import make_sample
 
 ROWS, TRIALS = 400, 2

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from leadline.evaluators.data import encode_counts
-from leadline.tasks.publish.report.canvas import canvas
-from leadline.tasks.publish.report.plots import HEIGHT, MOST_LINES, WIDTH, plot
+from leadline.tasks.publish.report.sections.label_details import HEIGHT, MOST_LINES, WIDTH, canvas, plot
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.tasks.compare.sides import find, find_versions, match_models
-from leadline.tasks.runs.lookup import find_run
-from leadline.tasks.runs.tags import all_tags, find_tagged, remove_tag, set_tag
+from leadline.tasks.compare.options import find, find_versions, match_models
+from leadline.tasks.runs.lookup import all_tags, find_run, find_tagged, remove_tag, set_tag
 from leadline.tasks.store.store import Store
 from tests.tasks.compare.two_runs import completed
 

@@ -1,4 +1,4 @@
-"""``report.html``: one file that needs nothing else, and may run its own script and nothing more."""
+"""``report.html`` and ``report.md``; the page needs nothing else, and may run its own script and nothing more."""
 
 from __future__ import annotations
 
@@ -63,12 +63,7 @@ def page(results: RunResults) -> str:
 
 
 def content_policy(script: str, style: str) -> str:
-    """Return the page's Content-Security-Policy: its own script and style by their hashes, no network at all.
-
-    Args:
-        script: The text of the only script.
-        style: The text of the only style.
-    """
+    """Return the page's Content-Security-Policy: its own script and style by their hashes, no network at all."""
     return (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -94,3 +89,19 @@ def _text(name: str) -> str:
 
 def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+@register_exporter
+class MarkdownReport(Exporter):
+    """The sections of the report that have a template for Markdown, one below the other."""
+
+    name = "markdown"
+    files = ("report.md",)
+    published = True
+    order = 500
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write ``report.md``."""
+        parts = (render_section(section, "markdown", results) for section in all_sections() if section.text("markdown"))
+        text = "\n\n".join(part.strip("\n") for part in parts if part and part.strip())
+        (folder / "report.md").write_text(f"{text}\n", encoding="utf-8")

@@ -1,1 +1,0 @@
-"""``leadline doctor``: what is missing or broken on this machine, part by part."""

@@ -1,1 +1,0 @@
-"""Let people label answers, and correct a judge by what they say."""
