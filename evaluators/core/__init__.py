@@ -6,6 +6,7 @@ from leadline.evaluators.core.base import RESAMPLES as RESAMPLES
 from leadline.evaluators.core.base import EvalContext as EvalContext
 from leadline.evaluators.core.base import Evaluator as Evaluator
 from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
+from leadline.evaluators.core.base import asked_judge as asked_judge
 from leadline.evaluators.core.base import describe as describe
 from leadline.evaluators.core.registry import BUILT_IN as BUILT_IN
 from leadline.evaluators.core.registry import ENTRY_POINTS as ENTRY_POINTS

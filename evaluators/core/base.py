@@ -113,17 +113,13 @@ class Evaluator(ABC):
         return None
 
     @property
-    def weight_parameters(self) -> tuple[str, ...]:
+    def _weight_parameters(self) -> tuple[str, ...]:
         """Parameters that name weights; keys cover what these are, not how they are named: a path differs elsewhere."""
         return ()
 
     def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the weights that it needs under these settings."""
         return ()
-
-    def judge_config(self, ctx: EvalContext) -> JudgeConfig | None:
-        """Return the judge that it asks under these settings, ``None`` where it asks none or none is configured."""
-        return None
 
     def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the texts that ``score`` will ask to be embedded, so that all evaluators share one pass.
@@ -139,7 +135,7 @@ class Evaluator(ABC):
         out: dict[str, Json] = {
             "evaluator": self.spec.id,
             "version": self.spec.version,
-            "params": {n: value for n, value in self.params.identity().items() if n not in self.weight_parameters},
+            "params": {n: value for n, value in self.params.identity().items() if n not in self._weight_parameters},
         }
         if self.source_digest:
             out["source"] = self.source_digest
@@ -259,6 +255,12 @@ def _log_failure(what: str, error: Exception) -> None:
     place = f"{PurePath(innermost.filename).name}, line {innermost.lineno}"
     told = without_secrets(f"{type(error).__name__}: {error}")
     log.error("%s (%s): %s", what, place, told, exc_info=log.isEnabledFor(logging.DEBUG))
+
+
+def asked_judge(evaluator: Evaluator, ctx: EvalContext) -> JudgeConfig | None:
+    """Return the judge that an evaluator asks under these settings; ``None`` if it asks none or none is configured."""
+    judge_key = getattr(evaluator, "judge_key", None)  # only evaluators that ask one have it
+    return ctx.judge_config(judge_key()) if judge_key else None
 
 
 def describe(evaluator: type[Evaluator]) -> dict[str, Json]:

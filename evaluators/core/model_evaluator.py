@@ -52,7 +52,7 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
         return (self.model(ctx),)
 
     @property
-    def weight_parameters(self) -> tuple[str, ...]:
+    def _weight_parameters(self) -> tuple[str, ...]:
         """The parameter that names the weights."""
         return (self.model_parameter,)
 
@@ -174,7 +174,7 @@ class UsesEmbedder(Evaluator):
         return (self.embedder(ctx),)
 
     @property
-    def weight_parameters(self) -> tuple[str, ...]:
+    def _weight_parameters(self) -> tuple[str, ...]:
         """The parameters that name an embedder or a cross-encoder."""
         return ("embedding_model", "cross_encoder")
 

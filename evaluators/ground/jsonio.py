@@ -7,6 +7,7 @@ strings, data classes objects, times ISO 8601, bytes hexadecimal. Long lists are
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
@@ -81,8 +82,6 @@ def dump(value: Any, *, indent: bool = False) -> bytes:
     try:
         return orjson.dumps(plain(value), option=orjson.OPT_INDENT_2 if indent else 0)
     except orjson.JSONEncodeError:
-        import json
-
         return json.dumps(plain(value), ensure_ascii=False, indent=2 if indent else None).encode()
 
 
@@ -103,8 +102,6 @@ def load(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        import json
-
         return plain(json.loads(text))  # takes infinite numbers and lone surrogates, which orjson refuses
 
 

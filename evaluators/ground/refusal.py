@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import types
 from collections.abc import Mapping, Sequence
@@ -164,8 +165,6 @@ def _models_in(level: Any) -> list[type[BaseModel]]:
 
 
 def _shown(value: object) -> str:
-    import json
-
     if isinstance(value, Mapping):
         return "a mapping"
     try:

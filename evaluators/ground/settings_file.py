@@ -1,4 +1,4 @@
-"""Reading ``leadline.toml``: the whole file, tables of one mechanism, and the project that a process belongs to.
+"""Paths as users write them, and ``leadline.toml``: the whole file, tables of one kind, the project of a process.
 
 Whoever enters a project (:mod:`leadline.flows.shared.projects`) writes its scope into the environment, which the
 processes that it starts inherit. A process keeps to it wherever it opens a store, charges a budget or asks a judge.
@@ -41,10 +41,7 @@ def settings_document(file: Path | None = None) -> dict[str, Any]:
         if file is None:
             return {}
         raise UsageError(f"There is no file {path}.", code=ErrorCode.CONFIG_FILE) from None
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors, as of long integers
+    except (OSError, ValueError) as error:  # a ValueError is that of TOML, of UTF-8, or of a long integer
         raise UsageError(f"{path} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
     except RecursionError:
         raise UsageError(f"{path} cannot be read: it is nested too deeply.", code=ErrorCode.CONFIG_FILE) from None

@@ -43,7 +43,7 @@ from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
 from leadline.evaluators.models import weights
-from leadline.evaluators.settings import JudgeConfig, JuryConfig
+from leadline.evaluators.settings import JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
@@ -282,10 +282,6 @@ class JudgeEvaluator(Evaluator):
         """Return the key of the judge to ask, ``""`` for the run's default."""
         return str(getattr(self.params, "custom_eval_judge_config_key", ""))
 
-    def judge_config(self, ctx: EvalContext) -> JudgeConfig | None:
-        """Return the judge to ask, ``None`` where none is configured."""
-        return ctx.judge_config(self.judge_key())
-
     def all_prompts(self) -> dict[str, Prompt]:
         """Return the prompts in use; one whose text is a parameter overrides it."""
         return {
@@ -299,7 +295,7 @@ class JudgeEvaluator(Evaluator):
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""
-        config = self.judge_config(ctx)
+        config = ctx.judge_config(self.judge_key())
         return super().identity(ctx) | {
             "prompts": {name: template.digest for name, template in self.all_prompts().items()},
             "parser": PARSER,
@@ -316,7 +312,7 @@ class JudgeEvaluator(Evaluator):
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Judge all rows at once in the judges' event loop; the judges of a jury do so at the same time."""
-        config = self.judge_config(ctx)
+        config = ctx.judge_config(self.judge_key())
         if isinstance(config, JuryConfig):
             from leadline.evaluators.judge.jury import score_by_jury
 

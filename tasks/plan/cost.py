@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core import EvalContext, Evaluator
+from leadline.evaluators.core import EvalContext, Evaluator, asked_judge
 from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
@@ -135,7 +135,7 @@ def with_canaries(
 
 
 def _judge(evaluator: Evaluator, settings: Settings) -> JudgeConfig | None:
-    return evaluator.judge_config(EvalContext(settings)) or (settings.judges[0] if settings.judges else None)
+    return asked_judge(evaluator, EvalContext(settings)) or (settings.judges[0] if settings.judges else None)
 
 
 def _install() -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core import EvalContext, Evaluator, find, get
+from leadline.evaluators.core import EvalContext, Evaluator, asked_judge, find, get
 from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
@@ -155,7 +155,7 @@ def failed_by(canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: 
 
 def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return the key of the judge that an evaluator asks, ``""`` where there is none."""
-    config = evaluator.judge_config(ctx)
+    config = asked_judge(evaluator, ctx)
     return config.key if config else ""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from leadline.evaluators.core import EvalContext, Evaluator
+from leadline.evaluators.core import EvalContext, Evaluator, asked_judge
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.db import attach_dataset, connect
@@ -132,7 +132,7 @@ def canary_probes(store: Store, file: str, metrics: Sequence[ProbedMetric]) -> l
 
 def _asks(evaluator: Evaluator, ctx: EvalContext, judge: JudgeConfig) -> bool:
     """Return whether an evaluator asks a judge and depends on no other model."""
-    config = evaluator.judge_config(ctx)
+    config = asked_judge(evaluator, ctx)
     return config is not None and judge_key(config) == judge_key(judge) and not evaluator.models(ctx)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core import EvalContext
+from leadline.evaluators.core import EvalContext, asked_judge
 from leadline.evaluators.ground import LeadlineError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, Settings, members_of
@@ -184,7 +184,7 @@ def _changed(store: Store, needs: Sequence[Need], settings: Settings) -> Iterato
     ctx = EvalContext(settings)
     for need in needs if known else ():
         evaluator = need.job.build() if need.reused and need.job.lane == "judge" else None
-        asked = evaluator.judge_config(ctx)
+        asked = asked_judge(evaluator, ctx)
         for judge in members_of(asked) if asked is not None else ():
             standing = standing_of(store, judge_key(judge)) if judge_key(judge) in known else None
             if standing is not None and standing.state == "changed":
