@@ -109,8 +109,9 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     @flow(name="benchmark", task_runner=_RUNNER, persist_result=False)
     def scoring() -> None:
         with timed() as timing:
-            lanes = open_lanes(1, chunks, {"cpu": 1} if how == "workers" else {}, Dispatch.WORKERS)
-            PrefectSteps().score(chunks, lanes, Retries(()), lambda *_: None)
+            steps = PrefectSteps()
+            lanes = open_lanes(1, chunks, {"cpu": 1} if how == "workers" else {}, Dispatch.WORKERS, steps)
+            steps.score(chunks, lanes, Retries(()), lambda *_: None)
         seconds.append(timing.seconds)
 
     if how == "here":

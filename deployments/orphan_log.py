@@ -13,7 +13,7 @@ import sys
 
 from prefect.logging.handlers import PrefectConsoleHandler
 
-from leadline.flows.shared.json_lines import JsonLines, wants_json
+from leadline.flows.shared.logs import JsonLines, wants_json
 
 
 class OrphanConsoleHandler(PrefectConsoleHandler):

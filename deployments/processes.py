@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.tether import tethered
 from leadline.evaluators.ground import ErrorCode, LeadlineError
-from leadline.flows.shared.log_files import tail
+from leadline.flows.shared.logs import tail
 
 PR_SET_PDEATHSIG: Final = 1
 STOP_S: Final = 20.0

@@ -17,6 +17,7 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -27,15 +28,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+import httpx
+
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, from_home
-from leadline.flows.prefect.background import answers
-from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.prefect.report_links import UI_VARIABLE
-from leadline.flows.shared.json_lines import json_line, prefect_environment, wants_json
-from leadline.flows.shared.log_files import tail
+from leadline.flows.prefect.server import BATCHED_WRITES, NO_TELEMETRY, RETENTION, answers
+from leadline.flows.shared.logs import json_line, prefect_environment, tail, wants_json
 from leadline.plugins.ops.notify.recipients import find_recipients
 from leadline.tasks.ground.files import is_held, locked
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store
@@ -218,8 +219,6 @@ class Service:
         file.write_text("".join(lines), encoding="utf-8")
 
     def _deploy(self, environment: Mapping[str, str]) -> None:
-        import subprocess
-
         command = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "deploy"]
         command += ["--file", str(self.file)] if self.file else ["--keep"]
         done = subprocess.run(  # noqa: S603 - our own command
@@ -374,8 +373,6 @@ def redis_answers(port: int, password: str) -> bool:
 
 
 def _worker_is_online(api: str, pool: str, name: str) -> bool:
-    import httpx
-
     with suppress(httpx.HTTPError, ValueError):
         reply = httpx.post(f"{api}/work_pools/{pool}/workers/filter", json={}, timeout=5, trust_env=False)
         return any(line["name"] == name and line["status"] == "ONLINE" for line in reply.json())
@@ -383,8 +380,6 @@ def _worker_is_online(api: str, pool: str, name: str) -> bool:
 
 
 def _is_healthy(address: str) -> bool:
-    import httpx
-
     with suppress(httpx.HTTPError):
         return httpx.get(f"{address}/health", timeout=5, trust_env=False).is_success
     return False

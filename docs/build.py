@@ -191,8 +191,8 @@ def _line_of(command: str, setting: Setting) -> dict[str, str]:
         default = "required"
     elif not default and plain not in (None, "", (), {}):
         default = f"`{str(plain).lower() if isinstance(plain, bool) else plain}`"
-    spelt = setting.option.metavar if setting.option and not setting.flags else ", ".join(setting.flags)
-    if setting.rare or (command == "service check-version" and setting.path not in (*OPTIONS, "store")):
+    spelt = setting.option.metavar if not setting.flags else ", ".join(setting.flags)
+    if setting.option.rare or (command == "service check-version" and setting.path not in (*OPTIONS, "store")):
         spelt = f"--set {setting.path}=…"
     columns = {"name": setting.path, "option": spelt or "", "default": default.rstrip("."), "text": text}
     return {name: value.replace("|", "\\|") for name, value in columns.items()}

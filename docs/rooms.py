@@ -14,8 +14,8 @@ ORDER: Final = {
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
     "flows": "shared prefect command dispatch judges check_judges evaluate collect compare perturb generate "
-    "model_version version_request check_version served deploy",
-    "plugins": "ops webhooks ci dask databricks documents mcp rgb sonar ui",
+    "model_version check_version served deploy",
+    "plugins": "http_server ops webhooks ci dask databricks documents mcp rgb sonar ui",
     "leadline": "testing api mlflow inspect pytest_plugin cli",
 }
 """Each room's folders and modules from the ground up: each imports those before it; other modules may import all."""

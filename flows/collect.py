@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from leadline.evaluators.ground import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.prefect import outside_requests as outside
-from leadline.flows.shared.files import output_file, reading
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.job import Job, JobSteps
+from leadline.flows.shared.job import Job, JobSteps, output_file, reading, report
 from leadline.flows.shared.judge_access import limits_for
-from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import (
     ColumnMapping,
     FormatName,
@@ -161,6 +159,7 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
     name = "collect"
     Config = CollectConfig
     first_step = "load"
+    named = "suite"
     kept = "Interrupted. Answers are kept: the same command asks only for what is missing."
 
     def check(self, config: CollectConfig) -> Collection:
@@ -197,14 +196,6 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
         for target in _targets(config):
             outside.check_target(rules, target, own)
 
-    def run_name(self, config: CollectConfig) -> str:
-        """Return the name of a run, which has that of the suite."""
-        return f"collect {Path(config.suite).stem}"
-
-    def about(self, config: CollectConfig) -> Mapping[str, str]:
-        """Return what is loaded."""
-        return {"load": Path(config.suite).name}
-
     def notices(self, checked: Collection) -> Iterable[str]:
         """Yield what is wrong with the suite's columns."""
         return (f"Warning: {warning}." for warning in checked.suite.column_warnings)
@@ -229,10 +220,6 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
             yield f"{count(number, 'row')}: {error}"
         if result.failed:
             yield "The same command asks again for what failed."
-
-    def timed(self, result: CollectResult, seconds: float) -> CollectResult:
-        """Return an outcome that says how long it took."""
-        return result.model_copy(update={"seconds": seconds})
 
 
 def require_target_prices(targets: Sequence[Target], limits: Limits) -> None:

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from leadline.evaluators.ground import ErrorCode, UsageError, rounded
 from leadline.flows.prefect.report_links import comparison_link
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.job import Job, JobSteps
-from leadline.flows.shared.reporting import report
+from leadline.flows.shared.job import Job, JobSteps, report
 from leadline.flows.shared.settings import Gate, PolicyName, StorePlace
 from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.store.store import Store

@@ -17,11 +17,9 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.models import weights
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
-from leadline.flows.shared.files import output_file
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.job import Job, JobSteps
+from leadline.flows.shared.job import Job, JobSteps, output_file, report
 from leadline.flows.shared.judge_access import judges_of, limits_of
-from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace
 from leadline.tasks.generate import Corpus, Cutting, Form, Generated, find_files, read_corpus
 from leadline.tasks.generate import generate as ask_about
@@ -232,10 +230,6 @@ class Generate(Job[GenerateConfig, Generation, JobSteps, GenerateResult]):
             yield f"and {count(result.failed - _NAMED, 'more chunk')}."
         if result.failed:
             yield "The same command asks again for what failed."
-
-    def timed(self, result: GenerateResult, seconds: float) -> GenerateResult:
-        """Return an outcome that says how long it took."""
-        return result.model_copy(update={"seconds": seconds})
 
 
 def first_warnings(warnings: tuple[str, ...]) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +14,8 @@ from leadline.evaluators.ground import count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.settings import JudgeConfig, Settings
-from leadline.flows.shared.files import output_file, reading
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.job import Job, JobSteps
+from leadline.flows.shared.job import Job, JobSteps, output_file, reading
 from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.settings import ColumnMapping, FormatName, JudgeAccess, StorePlace
 from leadline.tasks.ledger.ledger import new_name, open_ledger
@@ -92,6 +91,7 @@ class Perturb(Job[PerturbConfig, PreparedCopies, JobSteps, PerturbResult]):
     name = "perturb"
     Config = PerturbConfig
     first_step = "load"
+    named = "suite"
 
     def check(self, config: PerturbConfig) -> PreparedCopies:
         """Find the recipes, the place of the copies and the judge, and load the suite.
@@ -130,14 +130,6 @@ class Perturb(Job[PerturbConfig, PreparedCopies, JobSteps, PerturbResult]):
         for note in self.notes(result):
             steps.log.info("%s", note)
         return result
-
-    def run_name(self, config: PerturbConfig) -> str:
-        """Return the name of a run, which has that of the suite."""
-        return f"perturb {Path(config.suite).stem}"
-
-    def about(self, config: PerturbConfig) -> Mapping[str, str]:
-        """Return what is loaded."""
-        return {"load": Path(config.suite).name}
 
     def asks(self, checked: PreparedCopies) -> bool:
         """Return whether a judge writes copies."""

@@ -42,7 +42,7 @@ def form_options(
         set_others: Let ``--set`` give those settings that have no option.
     """
     known = [setting for setting in settings_in(model) if setting.path not in without]
-    chosen = [setting for setting in known if not setting.rare and (only is None or setting.path in only)]
+    chosen = [setting for setting in known if not setting.option.rare and (only is None or setting.path in only)]
 
     def decorate(command: F) -> F:
         if set_others and len(chosen) < len(known):
@@ -66,7 +66,7 @@ def form_epilog(model: type[FormModel], table: str) -> str:
     Args:
         table: The table of ``leadline.toml`` with the command's settings.
     """
-    rare = ", ".join(setting.path for setting in settings_in(model) if setting.rare)
+    rare = ", ".join(setting.path for setting in settings_in(model) if setting.option.rare)
     return f"Few runs need {rare}: these have no option. Write them below [{table}] in {FILE}, or give them with --set."
 
 
@@ -99,12 +99,12 @@ def fill_in(model: type[M], command: str, options: Mapping[str, Any], defaults: 
 def _parameter(setting: Setting) -> Callable[[F], F]:
     """Return the decorator of a setting's argument or option."""
     name, flags, kind = setting.path.replace(".", _LEVEL), setting.flags, setting.kind
-    metavar = setting.option.metavar if setting.option else None
+    metavar = setting.option.metavar
     many = get_origin(kind) in (tuple, dict)
     if not flags:
         nargs = -1 if many else 1
         return click.argument(name, type=_type(setting), nargs=nargs, required=True, metavar=metavar or name.upper())
-    placed: dict[str, Any] = {"cls": GroupedOption, "group": setting.group, "advanced": setting.advanced}
+    placed: dict[str, Any] = {"cls": GroupedOption, "group": setting.group, "advanced": setting.option.advanced}
     if kind is bool:
         on: dict[str, Any] = {} if "/" in flags[-1] else {"is_flag": True, "flag_value": True, "type": click.BOOL}
         return click.option(*flags, name, default=None, help=_help(setting), **placed, **on)
@@ -131,7 +131,7 @@ def _type(setting: Setting) -> click.ParamType[Any]:
         return click.Choice(setting.choices)
     if kind in (int, float):
         return _number(kind, setting)
-    metavar = setting.option.metavar if setting.option else None
+    metavar = setting.option.metavar
     return click.Path(file_okay=metavar != "DIR") if metavar in _PATHS else click.STRING
 
 
@@ -236,16 +236,10 @@ def _split(path: str) -> tuple[str, str, str]:
 
     named = re.match(r"[^#]+#[\w-]+(?=\.)", path)  # ID#NAME, an evaluator under a name of its own
     known = [id_ for id_ in ([named[0]] if named else all_evaluators()) if path.startswith(f"{id_}.")]
-    if not known:
-        get(path.rpartition(".")[0] or path)
-        raise UsageError(
-            f"--param {path!r} names no parameter.",
-            hint="Write: --param ID.NAME=VALUE",
-            code=ErrorCode.CONFIG_PARAMETER,
-        )
-    evaluator = get(max(known, key=len)).spec.id
+    named_id = max(known, key=len) if known else path.rpartition(".")[0] or path
+    evaluator = get(named_id).spec.id
     name, _, key = path.removeprefix(f"{evaluator}.").partition(".")
-    if not name:
+    if not known or not name:
         raise UsageError(
             f"--param {path!r} names no parameter.",
             hint="Write: --param ID.NAME=VALUE",

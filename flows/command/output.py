@@ -63,23 +63,20 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, rig
         rows: Cells, shown by :func:`clean`.
         right: Headings of the columns that are aligned to the right.
     """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich import box, console, table, text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+        drawn.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
+        drawn.add_row(*(text.Text(clean(cell)) for cell in row))
     if on_terminal():
-        Console(highlight=False).print(table)
+        console.Console(highlight=False).print(drawn)
         return
-    console = Console(width=_WIDE, highlight=False)
-    with console.capture() as drawn:
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+    wide = console.Console(width=_WIDE, highlight=False)
+    with wide.capture() as printed:
+        wide.print(drawn)
+    click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def print_json(value: object) -> None:

@@ -1,25 +1,33 @@
-"""Running a job from a command: on a Prefect API, and ending cleanly when it is interrupted."""
+"""Running a job from a command: on a Prefect API, its progress shown, and ending cleanly when it is interrupted.
+
+Progress goes to standard error: a bar per lane on a terminal, a plain line now and then elsewhere.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from leadline.flows.command.output import clean, print_json
-from leadline.flows.command.progress_bars import shown
-from leadline.flows.command.session import Session, check_ledger, relay_warnings, say
-from leadline.flows.prefect.resolve import chosen_server, ensure_api
-from leadline.flows.shared.job import C, Job, K, R, S
-from leadline.flows.shared.json_lines import prefect_environment
+from leadline.flows.command.session import Session, check_ledger, on_terminal, relay_warnings, say
+from leadline.flows.prefect.server import chosen_server, ensure_api
+from leadline.flows.shared.job import C, Job, K, ProgressEvent, R, S, reporting
+from leadline.flows.shared.logs import prefect_environment, wants_json
 from leadline.tasks.ground.timeline import in_step
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
 
 INTERRUPTED: Final = 130
 STOPPED: Final = 143
@@ -138,21 +146,102 @@ def print_outcome(job: Job[C, K, S, R], result: R, *, as_json: bool) -> None:
         say(clean(note))
 
 
-def store_of(arguments: Sequence[str]) -> Path:
-    """Return the folder of the store that a command line names, or the environment; none of a bucket is there.
+LINE_EVERY_S: Final = 5.0
+_DOING: Final = {"collect": "asking", "generate": "asking"}
+
+
+class Lines:
+    """Says how far a run is, at most every few seconds, and when a lane is done.
 
     Args:
-        arguments: The command line.
+        every: Least number of seconds between two lines, those about a finished lane aside.
     """
-    named = _option(arguments, "--store") or os.environ.get("LEADLINE_STORE") or ".leadline"
-    return Path(os.path.expanduser(named))  # noqa: PTH111 - leaves a user who is not there to the command
+
+    def __init__(self, every: float = LINE_EVERY_S) -> None:
+        self._every = every
+        self._last = time.monotonic()
+        self._lanes: dict[tuple[str, str], tuple[int, int]] = {}
+        self._lock = Lock()
+
+    def __call__(self, event: ProgressEvent) -> None:
+        """Take note of an event, and say something if it is time."""
+        if not event.lane or not event.total:
+            return
+        with self._lock:
+            place = (event.step, event.lane)
+            before = self._lanes.get(place)
+            self._lanes[place] = (event.done, event.total)
+            finished = event.done >= event.total and before is not None and before[0] < before[1]
+            now = time.monotonic()
+            if finished or now - self._last >= self._every:
+                self._last = now
+                parts = (
+                    self._lane_progress(lane, at) for (step, lane), at in self._lanes.items() if step == event.step
+                )
+                say(f"{_DOING.get(event.step, 'scoring')}: {', '.join(parts)}")
+
+    def _lane_progress(self, lane: str, at: tuple[int, int]) -> str:
+        done, total = at
+        return f"{clean(lane)} {done:,}/{total:,} ({100 * done // total} %)"
 
 
-def _option(words: Sequence[str], name: str) -> str | None:
-    """Return the value of an option of a command line."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == name:
-            return following
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None
+class Bars:
+    """Draws a bar for each lane, and names the step that runs."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._lanes: dict[str, TaskID] = {}
+        self._step: TaskID | None = None
+        self._lock = Lock()
+
+    def __call__(self, event: ProgressEvent) -> None:
+        """Draw what an event says."""
+        with self._lock:
+            if event.lane:
+                self._draw_lane(event)
+            else:
+                self._draw_step(event)
+
+    def _draw_lane(self, event: ProgressEvent) -> None:
+        from rich.markup import escape
+
+        if event.lane not in self._lanes:
+            name = escape(clean(event.lane))
+            self._lanes[event.lane] = self._progress.add_task(f"{event.step}: {name}", total=event.total)
+        self._progress.update(self._lanes[event.lane], completed=event.done, total=event.total)
+
+    def _draw_step(self, event: ProgressEvent) -> None:
+        if self._step is not None:
+            self._progress.remove_task(self._step)
+            self._step = None
+        if not event.done:
+            self._step = self._progress.add_task(event.step, total=None)
+
+
+@contextmanager
+def shown(session: Session) -> Iterator[None]:
+    """Show the progress of the flows that run within the block."""
+    if session.quiet:
+        yield
+    elif on_terminal(sys.stderr) and not wants_json():
+        with terminal_bars() as progress, reporting(Bars(progress)):
+            yield
+    else:
+        with reporting(Lines()):
+            yield
+
+
+def terminal_bars() -> Progress:
+    """Return bars on standard error that are gone when they end."""
+    from rich import console, progress
+
+    return progress.Progress(
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=console.Console(stderr=True),
+        transient=True,
+    )

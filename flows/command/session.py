@@ -8,15 +8,17 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
 from leadline.evaluators.ground import masked
 from leadline.flows.command.grouped_help import GroupedOption
-from leadline.flows.prefect.resolve import ServerUse
+from leadline.flows.prefect.server import ServerUse
+from leadline.flows.shared.logs import VARIABLE, JsonLines, json_line, wants_json
 from leadline.flows.shared.option_group import OptionGroup
 
 if TYPE_CHECKING:
@@ -145,8 +147,6 @@ def say(message: str, *, always: bool = False) -> None:
 
 
 def _write(message: str) -> None:
-    from leadline.flows.shared.json_lines import VARIABLE, json_line
-
     if os.environ.get(VARIABLE) != "json":
         click.echo(message, err=True)
         return
@@ -190,8 +190,6 @@ class _Relay(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say a warning."""
-        from leadline.flows.shared.json_lines import JsonLines, wants_json
-
         self._relayed += 1
         try:
             if wants_json():
@@ -212,3 +210,23 @@ def relay_warnings() -> None:
     if not any(isinstance(handler, _Relay) for handler in logger.handlers):
         logger.addHandler(_Relay())
     logger.propagate = False
+
+
+def store_of(arguments: Sequence[str]) -> Path:
+    """Return the folder of the store that a command line names, or the environment; none of a bucket is there.
+
+    Args:
+        arguments: The command line.
+    """
+    named = _option(arguments, "--store") or os.environ.get("LEADLINE_STORE") or ".leadline"
+    return Path(os.path.expanduser(named))  # noqa: PTH111 - leaves a user who is not there to the command
+
+
+def _option(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option of a command line."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == name:
+            return following
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None

@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
+import anyio
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import (
     DeploymentScheduleCreate,
@@ -169,8 +170,6 @@ def _queue(
 
 
 def _job_template(kind: str) -> dict[str, Any]:
-    import anyio
-
     template = anyio.run(template_of, kind)
     if template is None:
         raise UsageError(

@@ -1,20 +1,104 @@
-"""The lanes of a run: those that workers serve, and the others on this machine."""
+"""The lanes of a run: those whose chunks go to other processes, and the others on this machine.
+
+An engine that has chunks scored elsewhere is a :class:`Dispatcher`: Prefect's workers, or a plug-in's. Without a
+Prefect server there are no workers.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from threading import Semaphore
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self, cast
 
 from leadline.evaluators.core import Lane
-from leadline.flows.dispatch.dispatcher import Elsewhere, NoWorkers, dispatcher
-from leadline.flows.shared.settings import Dispatch, is_dask
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, loaded
+from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes, score_on_all_cores
+
+GROUP: Final = "leadline.dispatchers"
+"""Group of entry points: a class with the methods of :class:`Dispatcher`, by the engine's name."""
+
+
+class Elsewhere(Protocol):
+    """Has chunks scored by other processes."""
+
+    @property
+    def ending(self) -> bool:
+        """True when no chunk is to be tried again."""
+
+    def score(self, chunk: Chunk) -> ChunkResult:
+        """Have a chunk scored and wait for it.
+
+        Raises:
+            JudgeDown: As :func:`leadline.tasks.score.chunk.score_chunk` raises it.
+            WorkerLost: The process died, was heard no more, or failed.
+            NoWorkers: Nobody is there to take it, or who took it cannot score it.
+            Stopped: The run is ending.
+        """
+
+    def __enter__(self) -> object:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give up what has not ended."""
+
+
+class Dispatcher(Protocol):
+    """Gives the chunks of a run to an engine."""
+
+    def workers(self, dispatch: str, lanes: Collection[Lane], processes: int) -> Mapping[Lane, int]:
+        """Return the lanes that the engine serves, each with the number of its worker processes.
+
+        Args:
+            dispatch: The engine, or the address of one that runs.
+            lanes: The lanes that the run may need.
+            processes: Processes of the cpu lane in an engine of the run's own.
+        """
+
+    def elsewhere(self, dispatch: str, workers: Mapping[Lane, int]) -> Elsewhere:
+        """Return what scores the chunks of the lanes that workers serve."""
+
+
+def dispatcher(name: str) -> Dispatcher:
+    """Return the dispatcher for an engine.
+
+    Raises:
+        UsageError: No plug-in brings it.
+    """
+    found = loaded(GROUP, name)
+    if found is None:
+        raise UsageError(
+            f"No plug-in scores chunks on {name}.",
+            hint="Use --dispatch local, workers or auto.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
+    return cast("Dispatcher", found())
+
+
+class NoWorkers(LeadlineError):
+    """Chunks were to be scored on workers, and nobody is there who could."""
+
+    code = ErrorCode.WORKER_NONE
+
+
+class WorkerLost(LeadlineError):
+    """A chunk's process or its host is gone, or it failed there; another worker may do better."""
+
+    code = ErrorCode.WORKER_LOST
+
+
+class Stopped(LeadlineError):
+    """The flow that waits for the chunk is ending."""
+
+    code = ErrorCode.RUN_STOPPED
+
 
 log = logging.getLogger("leadline.dispatch")
 
@@ -101,8 +185,10 @@ class Lanes(AbstractContextManager["Lanes"]):
             return score_on_all_cores(chunk)
 
 
-def open_lanes(processes: int, chunks: Sequence[Chunk], workers: Mapping[Lane, int], dispatch: str) -> Lanes:
-    """Return the lanes of a run, by the engine that its request names.
+def open_lanes(
+    processes: int, chunks: Sequence[Chunk], workers: Mapping[Lane, int], dispatch: str, engine: Dispatcher
+) -> Lanes:
+    """Return the lanes of a run.
 
     With ``auto``, little work for the cpu lane is done here, and so is a lane whose workers all vanish or do not see
     the store. The latter holds with Dask too.
@@ -112,20 +198,15 @@ def open_lanes(processes: int, chunks: Sequence[Chunk], workers: Mapping[Lane, i
         chunks: All chunks to come.
         workers: Workers online, or places on Dask workers, for the lanes that they serve.
         dispatch: Where the request wants chunks to be scored.
+        engine: Has chunks scored by the workers.
     """
     served = {chunk.lane for chunk in chunks} & set(workers)
     if dispatch == Dispatch.AUTO and _little(chunks):
         served.discard("cpu")
     if not served:
         return Lanes(processes, chunks)
-    if is_dask(dispatch):
-        on_dask = dispatcher(Dispatch.DASK).elsewhere(dispatch, {lane: workers[lane] for lane in served})
-        return Lanes(processes, chunks, frozenset(served), on_dask)
-    from leadline.flows.dispatch.board import Board
-    from leadline.flows.dispatch.shards import Shards
-
-    shards = Shards(workers, changed=Board().show)
-    return Lanes(processes, chunks, frozenset(served), shards, falls_back=dispatch == Dispatch.AUTO)
+    elsewhere = engine.elsewhere(dispatch, {lane: workers[lane] for lane in served})
+    return Lanes(processes, chunks, frozenset(served), elsewhere, falls_back=dispatch != Dispatch.WORKERS)
 
 
 def _little(chunks: Sequence[Chunk]) -> bool:

@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_API_URL
 
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import in_project
-from leadline.flows.dispatch.dispatcher import NoWorkers
+from leadline.flows.dispatch.lanes import NoWorkers
 from leadline.flows.shared.settings import Dispatch
 
 if TYPE_CHECKING:

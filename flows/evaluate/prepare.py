@@ -14,7 +14,7 @@ from leadline.evaluators.models.runtime import require_onnx
 from leadline.evaluators.models.weights import absolute
 from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.files import reading
+from leadline.flows.shared.job import reading
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part

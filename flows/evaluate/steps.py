@@ -6,14 +6,14 @@ in the store is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from typing import TypeAlias
 
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.flows.dispatch.lanes import Lanes
+from leadline.flows.dispatch.lanes import Elsewhere, Lanes, NoWorkers
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
@@ -30,12 +30,8 @@ Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
 class EvaluationSteps(JobSteps):
     """Runs the steps in this process, without Prefect and its history."""
 
-    def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
-        """Return no workers: they are found through a Prefect server.
-
-        Args:
-            dispatch: Where the request wants chunks to be scored.
-            lanes: The lanes that the run needs.
+    def workers(self, dispatch: str, lanes: Collection[Lane], processes: int) -> Mapping[Lane, int]:
+        """Return no workers: they are found through a Prefect server. See :class:`.Dispatcher`.
 
         Raises:
             UsageError: The request wants workers.
@@ -47,6 +43,10 @@ class EvaluationSteps(JobSteps):
                 code=ErrorCode.WORKER_NONE,
             )
         return {}
+
+    def elsewhere(self, dispatch: str, workers: Mapping[Lane, int]) -> Elsewhere:
+        """Refuse to have chunks scored elsewhere: there are no workers."""
+        raise NoWorkers("This run has no workers.")
 
     def score(self, chunks: Sequence[Chunk], lanes: Lanes, retries: Retries, finished: Finished) -> None:
         """Score all chunks, each in a thread.

@@ -134,17 +134,6 @@ def allowed() -> Allowed:
     )
 
 
-def is_from_outside() -> bool:
-    """Return whether the flow that runs here was started as a deployment: by a form, a schedule, an event, the API.
-
-    A flow that another one runs was checked with that one.
-    """
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
-
-
 def check_request(job: Job[Any, Any, Any, Any], config: Any) -> None:
     """Refuse the request for a job that names what requests from outside may not.
 
@@ -162,7 +151,8 @@ def check_request(job: Job[Any, Any, Any, Any], config: Any) -> None:
         rules.check_file("evaluators file", file, code=True)
     if folder := getattr(config, "evaluators_dir", None):
         rules.check_file("folder of evaluators", folder)
-    check_output(rules, getattr(config, "output", None))
+    if output := getattr(config, "output", None):
+        rules.check_file("folder for results", output)
     for tool in _search_tools(params):
         _check_search_tool(rules, tool)
     if isinstance(models := getattr(config, "models", None), Models):
@@ -228,20 +218,6 @@ def check_target(rules: Allowed, target: Target, own: Sequence[Target]) -> None:
         _check_model(rules, "The target", str(target.model), target.api_base, target.api_key_env)
     for variable in (name for text in target.headers.values() for name in variables_of(text)):
         rules.check_named("The target", variable, "allowed_key_variables")
-
-
-def check_output(rules: Allowed, output: str | None) -> None:
-    """Refuse a folder for results outside of the worker's, unless it is listed.
-
-    Args:
-        rules: What requests may name.
-        output: The folder that is named, if any.
-
-    Raises:
-        UsageError: It is another one.
-    """
-    if output:
-        rules.check_file("folder for results", output)
 
 
 def check_store(rules: Allowed, store: str | None) -> None:

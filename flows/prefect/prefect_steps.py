@@ -16,6 +16,7 @@ from prefect import Flow, flow, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import StateDetails
+from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.runtime import flow_run, task_run
 from prefect.states import Completed
@@ -23,7 +24,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from leadline.evaluators.ground import masked
 from leadline.evaluators.ground.errors import without_secrets_in_errors
-from leadline.flows.prefect.outside_requests import check_request, is_from_outside
+from leadline.flows.prefect.outside_requests import check_request
 from leadline.flows.prefect.server_outage import interruption, outlast_outages
 from leadline.flows.shared.job import C, Job, JobSteps, K, R, S
 
@@ -142,6 +143,15 @@ class _HandOver:
 
 
 _handed_over: ContextVar[_HandOver | None] = ContextVar("handed_over", default=None)
+
+
+def is_from_outside() -> bool:
+    """Return whether the flow that runs here was started as a deployment: by a form, a schedule, an event, the API.
+
+    A flow that another one runs was checked with that one.
+    """
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
 
 
 def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic.fields import FieldInfo
@@ -52,7 +52,6 @@ class FormModel(BaseModel):
         return schema
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Option:
     """Spelling of a field on the command line, where that is not ``--its-name``.
 
@@ -64,12 +63,6 @@ class Option:
         rare: Whether few runs need it: there is no option of its own then, but ``--set`` and ``leadline.toml``.
     """
 
-    flags: tuple[str, ...]
-    metavar: str | None
-    group: OptionGroup | None
-    advanced: bool
-    rare: bool
-
     def __init__(
         self,
         *flags: str,
@@ -78,11 +71,14 @@ class Option:
         advanced: bool = False,
         rare: bool = False,
     ) -> None:
-        object.__setattr__(self, "flags", flags)
-        object.__setattr__(self, "metavar", metavar)
-        object.__setattr__(self, "group", group)
-        object.__setattr__(self, "advanced", advanced)
-        object.__setattr__(self, "rare", rare)
+        self.flags: Final = flags
+        self.metavar: Final = metavar
+        self.group: Final = group
+        self.advanced: Final = advanced
+        self.rare: Final = rare
+
+
+_USUAL: Final = Option()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +122,20 @@ class Setting:
     form: type[BaseModel]
 
     @property
-    def option(self) -> Option | None:
-        """Its spelling on the command line, where the field gives one."""
-        return next((item for item in self.field.metadata if isinstance(item, Option)), None)
+    def option(self) -> Option:
+        """Its spelling on the command line, the usual one where the field gives none."""
+        return next((item for item in self.field.metadata if isinstance(item, Option)), _USUAL)
 
     @property
     def group(self) -> OptionGroup:
         """The heading of its option in the help."""
-        own = self.option.group if self.option else None
-        if own is not None:
-            return own
-        return self.form.option_group if issubclass(self.form, FormModel) else OptionGroup.OTHER
-
-    @property
-    def advanced(self) -> bool:
-        """True where the help lists its option only with ``--all``."""
-        return self.option is not None and self.option.advanced
-
-    @property
-    def rare(self) -> bool:
-        """True where it has no option of its own."""
-        return self.option is not None and self.option.rare
+        usual = self.form.option_group if issubclass(self.form, FormModel) else OptionGroup.OTHER
+        return self.option.group or usual
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Names of its option; none for an argument, which is a required field without names."""
-        if self.option and self.option.flags:
+        if self.option.flags:
             return self.option.flags
         if self.field.is_required():
             return ()

@@ -3,6 +3,9 @@
 What was checked travels. A command checks before it looks for a server and hands on what that found, so that nothing is
 loaded or prepared twice; a flow that a worker runs, in another process, checks itself. Nothing here imports Prefect:
 :mod:`leadline.flows.prefect.prefect_steps` makes flows of jobs.
+
+Beside it is what jobs share: their progress, for whoever runs them in this process, how their dataset is read, and
+which file they write.
 """
 
 from __future__ import annotations
@@ -10,14 +13,65 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
-from leadline.flows.shared.reporting import report
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home
+from leadline.tasks.load.columns import ColumnMap, project_map
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """Progress of a flow.
+
+    Attributes:
+        step: Name of the step: load, plan, score, gather, aggregate, flips, changes, problems, insights, publish.
+        lane: Lane of a scoring step, model of a collecting one, ``""`` for the others.
+        done: Row scores done in this lane, cases put to this model, or 0 and 1 for a step that starts and ends.
+        total: Row scores to compute in this lane, cases of the suite, or 1.
+    """
+
+    step: str
+    lane: str
+    done: int
+    total: int
+
+
+Listener: TypeAlias = Callable[[ProgressEvent], None]
+
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def reporting(listener: Listener) -> Iterator[None]:
+    """Send the progress of flows that run in this process to a listener."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def report(step: str, lane: str = "", done: int = 0, total: int = 1) -> None:
+    """Send progress to all listeners.
+
+    Args:
+        step: Name of the step.
+        lane: Lane or model.
+        done: Units done.
+        total: Units in all.
+    """
+    event = ProgressEvent(step, lane, done, total)
+    for listener in list(_listeners):
+        listener(event)
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,6 +135,7 @@ class Job(ABC, Generic[C, K, S, R]):
         name: Name of the flow, and of its runs where :meth:`run_name` says nothing else.
         Config: The form.
         first_step: Name of the step in which the form is checked, and what it names loaded.
+        named: Field of the form with the file that is loaded, after which runs are named; ``""`` without one.
         kept: Sentence for whoever interrupts the command: what is not lost.
         label_width: Characters of the labels before the lines of the outcome.
     """
@@ -88,6 +143,7 @@ class Job(ABC, Generic[C, K, S, R]):
     name: ClassVar[str]
     Config: type[C]
     first_step: ClassVar[str] = "check"
+    named: ClassVar[str] = ""
     kept: ClassVar[str] = "Interrupted."
     label_width: ClassVar[int] = 9
 
@@ -123,11 +179,11 @@ class Job(ABC, Generic[C, K, S, R]):
 
     def run_name(self, config: C) -> str:
         """Return the name of a run of the flow."""
-        return self.name
+        return f"{self.name} {Path(getattr(config, self.named)).stem}" if self.named else self.name
 
     def about(self, config: C) -> Mapping[str, str]:
         """Return by the names of steps what their task runs say that they are about."""
-        return {}
+        return {self.first_step: Path(getattr(config, self.named)).name} if self.named else {}
 
     def asks(self, checked: K) -> bool:
         """Return whether calls may be paid for, which a ledger is to record."""
@@ -151,7 +207,7 @@ class Job(ABC, Generic[C, K, S, R]):
 
     def timed(self, result: R, seconds: float) -> R:
         """Return an outcome that says how long it took, if it says that at all."""
-        return result
+        return result.model_copy(update={"seconds": seconds}) if "seconds" in type(result).model_fields else result
 
     def __call__(self, config: C) -> R:
         """Do the job in this process, without Prefect."""
@@ -169,3 +225,35 @@ class Job(ABC, Generic[C, K, S, R]):
         found = steps.step(self.first_step, check)
         report(self.first_step, done=1)
         return self.timed(self.run(config, found, steps), round(time.monotonic() - began, 2))
+
+
+def reading(columns: ColumnMap, *, format: str = "auto", model_name: str = "") -> dict[str, Any]:  # noqa: A002
+    """Return the options of :func:`leadline.tasks.load.load_dataset` for what a user asked for.
+
+    Args:
+        columns: The mapping of columns for this file; that of ``leadline.toml`` comes after it.
+        model_name: The model whose answers name none.
+
+    Raises:
+        UsageError: ``leadline.toml`` is broken.
+    """
+    return {"format": format, "columns": columns, "default_columns": project_map(), "model_name": model_name}
+
+
+def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> Path:
+    """Return the file to write.
+
+    Args:
+        given: What the user named, if anything.
+        default: Its name otherwise, in the working directory.
+        sources: What is read.
+
+    Raises:
+        UsageError: It is a folder, or one of the sources.
+    """
+    output = Path(given or default)
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
+    if output.exists() and any(output.resolve() == from_home(name).resolve() for name in sources):
+        raise UsageError(f"{output} is the input file.", hint="Write elsewhere: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
+    return output

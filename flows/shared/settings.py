@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from leadline.evaluators.settings import address_without_secrets
 from leadline.flows.shared.form import FormModel, OneOf, Option
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
@@ -57,15 +58,8 @@ def is_dask(dispatch: str) -> bool:
     return dispatch == Dispatch.DASK or bool(_SCHEDULER.fullmatch(dispatch))
 
 
-def _without_secrets(address: str) -> str:
-    """Refuse an address that could contain a key, before Prefect keeps it."""
-    from leadline.evaluators.settings import address_without_secrets
-
-    return address_without_secrets(address)
-
-
 def _model_without_secrets(name: str) -> str:
-    return _without_secrets(name) if name.startswith(("http://", "https://")) else name
+    return address_without_secrets(name) if name.startswith(("http://", "https://")) else name
 
 
 def _without_credentials(place: str | None) -> str | None:
@@ -138,8 +132,8 @@ FormatName: TypeAlias = Annotated[
 ]
 """Name of a dataset format, or ``auto`` for the one that recognises the file."""
 
-ServerAddress: TypeAlias = Annotated[str, AfterValidator(_without_secrets)]
-"""Address of an OpenAI-compatible server, without credentials for the same reason."""
+ServerAddress: TypeAlias = Annotated[str, AfterValidator(address_without_secrets)]
+"""Address of an OpenAI-compatible server, without what could be a key, before Prefect keeps it."""
 
 ModelName: TypeAlias = Annotated[str, AfterValidator(_model_without_secrets)]
 """A LiteLLM name, the address of an endpoint, or a Python callable, as models under test are named."""

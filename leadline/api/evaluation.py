@@ -23,8 +23,8 @@ from leadline.evaluators.core import lent
 from leadline.evaluators.ground import DatasetError, ErrorCode, LeadlineError, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
-from leadline.flows.prefect.resolve import ensure_api
-from leadline.flows.shared.files import reading
+from leadline.flows.prefect.server import ensure_api
+from leadline.flows.shared.job import reading
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
 from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.ground.timeline import Timeline, in_part, timed_by
@@ -239,7 +239,7 @@ def _evaluated(
     progress: bool | None,
 ) -> Result:
     """Collect answers where somebody is to be asked, and evaluate the dataset of a configuration."""
-    from leadline.flows.evaluate.run import record_time
+    from leadline.flows.evaluate.job import record_time
 
     store = Store.open(config.store)
     collected = None

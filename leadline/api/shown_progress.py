@@ -10,10 +10,10 @@ from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from leadline.flows.shared.reporting import reporting
+from leadline.flows.shared.job import reporting
 
 if TYPE_CHECKING:
-    from leadline.flows.shared.reporting import ProgressEvent
+    from leadline.flows.shared.job import ProgressEvent
 
 
 class NotebookBars:
@@ -73,7 +73,7 @@ def shown(progress: bool | None) -> Iterator[None]:
             drawn.callback(bars.close)
             drawn.enter_context(reporting(bars))
         elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
-            from leadline.flows.command.progress_bars import Bars, terminal_bars
+            from leadline.flows.command.running import Bars, terminal_bars
 
             drawn.enter_context(reporting(Bars(drawn.enter_context(terminal_bars()))))
         yield

@@ -101,7 +101,7 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
 
 def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, profile: Path | None) -> EvaluateResult:
     """Record the time of a run whose history is written, write its profile, and return the result with that time."""
-    from leadline.flows.evaluate.run import record_time
+    from leadline.flows.evaluate.job import record_time
 
     store = Store.open(config.store)
     result = record_time(result, store, timeline)

@@ -79,9 +79,7 @@ LONGEST_WAIT_S: Final = 15.0
 
 def examine_server() -> Iterator[Diagnosis]:
     """Yield which Prefect server a run would use, and whether it answers."""
-    from leadline.flows.prefect.background import answers, running
-    from leadline.flows.prefect.prefect_settings import configured_api
-    from leadline.flows.prefect.resolve import ServerUse, chosen_server
+    from leadline.flows.prefect.server import ServerUse, answers, chosen_server, configured_api, running
 
     api = configured_api()
     if chosen_server() is ServerUse.NONE:
@@ -213,7 +211,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.flows.command.options import fill_in
     from leadline.flows.evaluate.config import EvaluateConfig
     from leadline.flows.prefect.outside_requests import allowed
-    from leadline.flows.prefect.resolve import chosen_server
+    from leadline.flows.prefect.server import chosen_server
     from leadline.flows.shared.projects import projects
     from leadline.pytest_plugin.sessions import session_settings
     from leadline.tasks.db.csv_files import is_guarded

@@ -13,8 +13,12 @@ from leadline.flows.command.options import form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.plugins.ci.config import CiConfig
+from leadline.flows.evaluate.job import Evaluate, record_time
+from leadline.flows.evaluate.prepare import preview
+from leadline.plugins.ci.checking import check_change
+from leadline.plugins.ci.config import CiConfig, read_request
 from leadline.tasks.ground.timeline import Timeline, timed_by
+from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
@@ -38,8 +42,6 @@ def ci(session: Session, /, names: tuple[str, ...], dry_run: bool, as_json: bool
 
     Leaves with 0 if all checks pass, with 1 if one fails, and with 2 or 3 if one could not be made.
     """
-    from leadline.plugins.ci.config import read_request
-
     given = {name: value for name, value in options.items() if value is not None}
     request = read_request(given, names)
     if dry_run:
@@ -48,8 +50,6 @@ def ci(session: Session, /, names: tuple[str, ...], dry_run: bool, as_json: bool
 
 
 def _check(session: Session, request: CheckRequest, *, as_json: bool) -> int:
-    from leadline.plugins.ci.checking import check_change
-
     checked = check_change(
         request,
         store=session.store,
@@ -69,10 +69,6 @@ def _check(session: Session, request: CheckRequest, *, as_json: bool) -> int:
 
 
 def _evaluate(session: Session, config: EvaluateConfig) -> EvaluateResult:
-    from leadline.flows.evaluate.job import Evaluate
-    from leadline.flows.evaluate.run import record_time
-    from leadline.tasks.store.store import Store
-
     with timed_by(Timeline()) as timeline:
         result = run_job(session, Evaluate(asks_here=True), config)
     return record_time(result, Store.open(config.store), timeline)
@@ -80,8 +76,6 @@ def _evaluate(session: Session, config: EvaluateConfig) -> EvaluateResult:
 
 def _preview(session: Session, request: CheckRequest, *, as_json: bool) -> int:
     """Check what can be checked without scoring, and print what would be computed."""
-    from leadline.flows.evaluate.prepare import preview
-
     planned = {
         name: preview(config.evaluation(against=None, store=session.store)) for name, config in request.checks.items()
     }

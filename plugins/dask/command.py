@@ -8,6 +8,7 @@ import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import say, session_options
+from leadline.flows.shared.settings import Dispatch, is_dask
 
 
 @click.command()
@@ -27,15 +28,13 @@ def dask_worker(address: str, lane: str, processes: int | None) -> None:
     can run code here: it belongs into a network that you trust. A scheduler that is away is waited for. SIGTERM or
     Ctrl-C ends the worker; others take its chunks.
     """
-    from leadline.flows.shared.settings import Dispatch, is_dask
-    from leadline.plugins.dask.dask_cluster import require_dask, scheduler_address, serve_until_signal
-
     if not is_dask(address) or address == Dispatch.DASK:
         raise UsageError(
             f"{address[:80]!r} is no address of a Dask scheduler.",
             hint="Give dask://HOST:PORT or tls://HOST:PORT.",
             code=ErrorCode.CONFIG_OPTION,
         )
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
-    require_dask()
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")  # which Dask reads when it is imported
+    from leadline.plugins.dask.dask_cluster import scheduler_address, serve_until_signal
+
     serve_until_signal(scheduler_address(address), lane, processes, say)  # type: ignore[arg-type]

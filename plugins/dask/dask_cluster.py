@@ -22,17 +22,22 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from threading import Timer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
-from leadline.flows.dispatch.dispatcher import NoWorkers
+from leadline.flows.dispatch.lanes import NoWorkers
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.score.executor import JUDGED_AT_ONCE, default_processes
 
-if TYPE_CHECKING:
-    from distributed import Client, Nanny
+try:
+    import dask
+    from distributed import Client, Nanny, Scheduler
     from distributed.security import Security
+except ImportError:  # an extra: whoever asks for Dask is told how to get it
+    raise UsageError(
+        "Dask is not installed.", hint="Install it with: pip install 'leadline[dask]'", code=ErrorCode.WORKER_NONE
+    ) from None
 
 PLACES: Final[Mapping[Lane, int]] = {"cpu": 1, "gpu": 1, "judge": JUDGED_AT_ONCE}
 """Chunks that a worker process of a lane takes at a time."""
@@ -48,20 +53,6 @@ AGAIN_S: Final = 2.0
 
 _ONE_THREAD: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables by which Dask limits libraries to a thread; right for rules on all cores, wrong for a model."""
-
-
-def require_dask() -> None:
-    """Check that Dask is installed.
-
-    Raises:
-        UsageError: It is not.
-    """
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        raise UsageError(
-            "Dask is not installed.", hint="Install it with: pip install 'leadline[dask]'", code=ErrorCode.WORKER_NONE
-        ) from None
 
 
 def scheduler_address(dispatch: str) -> str:
@@ -80,8 +71,6 @@ def connect(address: str, security: Security | None = None, timeout: float = CON
     Raises:
         NoWorkers: It does not answer.
     """
-    from distributed import Client
-
     quiet()
     try:
         return Client(address, security=security, timeout=timeout, set_as_default=False, name="leadline")
@@ -123,10 +112,8 @@ def dask_workers(dispatch: str, lanes: Iterable[Lane], processes: int) -> Mappin
         processes: Processes of the cpu lane in a cluster of its own.
 
     Raises:
-        UsageError: Dask is not installed.
         NoWorkers: The scheduler does not answer, or has no worker of any of the lanes.
     """
-    require_dask()
     needed = sorted(set(lanes))
     if dispatch == Dispatch.DASK:
         return {lane: processes if lane == "cpu" else 1 for lane in needed}
@@ -158,8 +145,6 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.security: Security | None = None
 
     def __enter__(self) -> Self:
-        from distributed.security import Security
-
         self.security = Security.temporary()
         request = {"workers": dict(self._workers), "tls": _tls_of(self.security)}
         command = [sys.executable, "-P", "-m", "leadline.plugins.dask.dask_cluster"]
@@ -209,9 +194,6 @@ def _tls_of(security: Security) -> dict[str, str]:
 
 def _nannies(address: str, lane: Lane, count: int, **options: Any) -> list[Nanny]:
     """Return worker processes of a lane, each with a parent that starts it anew when it dies."""
-    import dask
-    from distributed import Nanny
-
     threads = PLACES[lane]
     environment = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
     if lane != "cpu":
@@ -281,8 +263,6 @@ def serve_until_signal(address: str, lane: Lane, count: int | None, tell: Callab
 
 async def _own_cluster(workers: Mapping[Lane, int], security: Security, tell: Callable[[str], None]) -> None:
     """Run a scheduler and its workers until standard input ends; ``tell`` gets the scheduler's address."""
-    from distributed import Scheduler
-
     here = {"host": "127.0.0.1", "security": security}
     async with Scheduler(
         port=0, dashboard=False, dashboard_address="127.0.0.1:0", allowed_failures=ALLOWED_DEATHS, **here

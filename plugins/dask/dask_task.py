@@ -12,8 +12,17 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final
 
+from distributed import get_worker
+from distributed.core import Status
+
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import masked
+from leadline.evaluators.judge_client.event_loop import Cancelled, cancel_all
+from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
+from leadline.tasks.plan.jobs import Chunk
+from leadline.tasks.runs.lookup import status
+from leadline.tasks.score.chunk import JudgeDown, score_chunk
+from leadline.tasks.store.store import Store
 
 log = logging.getLogger("leadline.dispatch")
 
@@ -30,12 +39,6 @@ def score(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         parameters: The fields of the chunk.
     """
-    from leadline.evaluators.judge_client.event_loop import Cancelled
-    from leadline.flows.dispatch.fitness import Unfit, find_run
-    from leadline.tasks.plan.jobs import Chunk
-    from leadline.tasks.runs.lookup import status
-    from leadline.tasks.score.chunk import JudgeDown, score_chunk
-
     chunk = Chunk(**parameters)
     try:
         _, record = find_run(chunk)
@@ -54,17 +57,12 @@ def score(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _failed(kind: str, message: str) -> dict[str, Any]:
-    from distributed import get_worker
-
     return {"failed": kind, "message": masked(message), "host": socket.gethostname(), "worker": get_worker().address}
 
 
 @lru_cache(maxsize=64)
 def _check_once(store: str, run: str, lane: Lane) -> None:
     """Check once for a run and lane that this process would compute what was planned; a refusal is not remembered."""
-    from leadline.flows.dispatch.fitness import check_identities
-    from leadline.tasks.store.store import Store
-
     check_identities(Store.open(store).run(run), lane)
 
 
@@ -74,8 +72,6 @@ def _watched(run: str) -> Iterator[None]:
 
     All calls of the process end then, so it is only done while no chunk of another run is in work.
     """
-    from leadline.evaluators.judge_client.event_loop import cancel_all
-
     wanted = _wanted()
     done = threading.Event()
 
@@ -98,9 +94,6 @@ def _watched(run: str) -> Iterator[None]:
 
 def _wanted() -> Callable[[], bool]:
     """Return what tells whether Dask still wants the task that runs in this thread."""
-    from distributed import get_worker
-    from distributed.core import Status
-
     worker = get_worker()
     key = worker.get_current_task()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import Final
 
 import click
 
-from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import Session, say, session_options
+from leadline.flows.shared.logs import log_to_stderr
+from leadline.plugins.http_server import listener, serve, token_in
 
 PORT: Final = 8586
 HOST: Final = "127.0.0.1"
@@ -33,33 +34,20 @@ def mcp(session: Session, over_http: bool, port: int | None, token_env: str) -> 
     Its tools list runs, problems and cases, compare runs and answer SQL; none can change anything. Clients start it as
     a process and speak over standard input and output, or reach it over HTTP with a token.
     """
-    from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.mcp.mcp_app import mcp_server
+    from leadline.plugins.mcp.mcp_app import (  # refuses to be imported without the package mcp
+        PATH,
+        http_app,
+        mcp_server,
+    )
 
     log_to_stderr("leadline.mcp")
     store = session.open_store()
-    if over_http:
-        _serve(session, port, token_env)
-    elif port is not None:
-        raise UsageError("--port goes with --http.", code=ErrorCode.CONFIG_OPTION)
-    else:
+    if not over_http:
+        if port is not None:
+            raise UsageError("--port goes with --http.", code=ErrorCode.CONFIG_OPTION)
         mcp_server(store).run()
-
-
-def _serve(session: Session, port: int | None, token_env: str) -> None:
-    """Serve over HTTP on loopback until Ctrl-C."""
-    from leadline.flows.shared.http_server import SHORTEST, listener, serve
-    from leadline.plugins.mcp.mcp_app import PATH, http_app
-
-    remember_variable(token_env)
-    given = os.environ.get(token_env, "")
-    if given and len(given) < SHORTEST:
-        raise UsageError(
-            f"{token_env} must hold a token of at least {SHORTEST} characters.",
-            hint="Draw one: openssl rand -hex 24",
-            code=ErrorCode.CONFIG_VARIABLE,
-        )
-    store = session.open_store()
+        return
+    given = token_in(token_env)
     token = given or secrets.token_urlsafe(24)
     with listener(HOST, *((PORT, 0) if port is None else (port,))) as listening:
         app = http_app(store, token, HOST)

@@ -11,16 +11,27 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, one_line
-from leadline.flows.shared.http_server import same
+from leadline.plugins.http_server import same
 from leadline.plugins.mcp.bounded_reply import NOTE, fenced
 from leadline.plugins.mcp.store_tools import StoreTools
 from leadline.tasks.store.store import Store
 
-if TYPE_CHECKING:
+try:
     from mcp.server import MCPServer
     from mcp.server.mcpserver.tools import Tool
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, TextContent, ToolAnnotations
+except ImportError:  # an extra: whoever asks for the server is told how to get it
+    raise UsageError(
+        "The MCP server needs the package mcp.",
+        hint="Install the extra: pip install -c constraints.txt -e '.[mcp]'",
+        code=ErrorCode.CONFIG_PACKAGE,
+    ) from None
+
+if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH: Final = "/mcp"
@@ -38,19 +49,7 @@ _log = logging.getLogger("leadline.mcp")
 
 
 def mcp_server(store: Store) -> MCPServer[Any]:
-    """Return the server over a store.
-
-    Raises:
-        UsageError: The package ``mcp`` is not installed.
-    """
-    try:
-        from mcp.server import MCPServer
-    except ImportError:
-        raise UsageError(
-            "The MCP server needs the package mcp.",
-            hint="Install the extra: pip install -c constraints.txt -e '.[mcp]'",
-            code=ErrorCode.CONFIG_PACKAGE,
-        ) from None
+    """Return the server over a store."""
     return MCPServer(
         "leadline",
         instructions=INSTRUCTIONS,
@@ -63,9 +62,6 @@ def mcp_server(store: Store) -> MCPServer[Any]:
 
 def _described(tool: Callable[..., dict[str, Any]]) -> Tool:
     """Return a tool as clients see it; its docstring describes it and its arguments."""
-    from mcp.server.mcpserver.tools import Tool
-    from mcp_types import ToolAnnotations
-
     purpose, _, arguments = inspect.getdoc(tool).partition("\n\nArgs:\n")  # type: ignore[union-attr]
     reading = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     made = Tool.from_function(_replying(tool), description=purpose, annotations=reading, structured_output=False)
@@ -76,7 +72,6 @@ def _described(tool: Callable[..., dict[str, Any]]) -> Tool:
 
 def _replying(tool: Callable[..., dict[str, Any]]) -> Callable[..., CallToolResult]:
     """Return a tool whose result is marked as data, and whose errors are one line with a code."""
-    from mcp_types import CallToolResult, TextContent
 
     @functools.wraps(tool)
     def replying(*args: Any, **kwargs: Any) -> CallToolResult:
@@ -111,9 +106,6 @@ class BearerAccess:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through that has the token; refuse others with 401."""
-        from starlette.requests import Request
-        from starlette.responses import JSONResponse
-
         if scope["type"] == "http":
             scheme, _, given = Request(scope).headers.get("Authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not same(given.strip(), self.token):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, dump
 from leadline.plugins.mcp.bounded_reply import bounded, page
-from leadline.tasks.runs.query import limited, memory_limit, too_large, too_long
+from leadline.tasks.runs.query import archive, limited, memory_limit, too_large, too_long
 from leadline.tasks.store.store import Store
 
 MEMORY: Final = "2GB"
@@ -75,8 +75,6 @@ def ask(query: Query) -> dict[str, Any]:
 
 
 def _answer(query: Query) -> dict[str, Any]:
-    from leadline.tasks.runs.query import archive
-
     store = Store.open(query.store)
     with (
         archive(

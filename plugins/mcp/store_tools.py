@@ -15,8 +15,15 @@ from pydantic import Field
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.mcp.bounded_reply import LONGEST_TEXT, MOST_TEXT, bounded, page
+from leadline.plugins.mcp.query_process import Query, ask
+from leadline.tasks.compare.engine import compare_sides
+from leadline.tasks.compare.options import Margins, Options, find
+from leadline.tasks.compare.report import record
+from leadline.tasks.compare.run_pair import open_sides
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.run_index import RunIndex, Wish
+from leadline.tasks.runs.show import case as shown
+from leadline.tasks.runs.show import list_cases, list_problems, overview
 from leadline.tasks.store.store import Store
 
 AT_ONCE: Final = 4
@@ -97,8 +104,6 @@ class StoreTools:
             limit: Metric values at most.
             offset: Values before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.show import overview
-
         with self._slots:
             found = overview(self.store, find_run(self.store, run))
         facts = {name: found[name] for name in RUN_FACTS} | {name: found["record"].get(name) for name in RECORD_FACTS}
@@ -129,8 +134,6 @@ class StoreTools:
             limit: Problems at most.
             offset: Problems before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.show import list_problems
-
         found = find_run(self.store, run)
         with self._slots:
             lines, total = list_problems(self.store, found, severity=severity, model=model, limit=limit, offset=offset)
@@ -159,8 +162,6 @@ class StoreTools:
             limit: Answers at most.
             offset: Answers before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.show import list_cases
-
         found = find_run(self.store, run)
         with self._slots:
             lines, total = list_cases(
@@ -188,8 +189,6 @@ class StoreTools:
             limit: Answers at most.
             offset: Answers before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.show import case as shown
-
         with self._slots:
             found = shown(self.store, find_run(self.store, run), case)
         answers = [one for one in found.pop("answers") if model in (None, one["model"])]
@@ -219,11 +218,6 @@ class StoreTools:
             limit: Metrics at most.
             offset: Metrics before them: next_offset of the page before.
         """
-        from leadline.tasks.compare.engine import compare_sides
-        from leadline.tasks.compare.options import Margins, Options, find
-        from leadline.tasks.compare.report import record
-        from leadline.tasks.compare.run_pair import open_sides
-
         ours = find(self.store, baseline)
         theirs = find(self.store, candidate, beside=ours)
         options = Options(margins=Margins(margin, {}), metrics=tuple(metrics or ()))
@@ -258,8 +252,6 @@ class StoreTools:
             limit: Rows of the result at most.
             offset: Rows before them: next_offset of the page before.
         """
-        from leadline.plugins.mcp.query_process import Query, ask
-
         if len(runs or ()) > MOST_RUNS:
             raise UsageError(f"A query sees {MOST_RUNS} runs at most.", code=ErrorCode.QUERY_TOO_MANY_RUNS)
         chosen = [find_run(self.store, name) for name in runs] if runs else self.store.runs()[-last:]

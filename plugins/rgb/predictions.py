@@ -11,8 +11,7 @@ from typing import Any, Final
 import orjson
 
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.plugins.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
-from leadline.plugins.rgb.testbed import Testbed, find_testbed
+from leadline.plugins.rgb.build import CLOSED_BOOK, REJECTION, TASKS, Testbed, find_testbed, spelled
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.sniff import layout_of, read_items

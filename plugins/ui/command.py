@@ -9,8 +9,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
 from leadline.flows.command.session import Session, say, session_options
+from leadline.flows.prefect.report_links import ui_address
+from leadline.flows.shared.logs import log_to_stderr
+from leadline.plugins.http_server import listener, serve, token_in
+from leadline.plugins.ui.web_app import Pages, protected
 
 PORT: Final = 8585
 
@@ -32,20 +35,8 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
 
     The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
     """
-    from leadline.flows.prefect.report_links import ui_address
-    from leadline.flows.shared.http_server import SHORTEST, listener, serve
-    from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.ui.web_app import Pages, protected
-
-    remember_variable(token_env)
     log_to_stderr("leadline.ui")
-    given = os.environ.get(token_env, "")
-    if given and len(given) < SHORTEST:
-        raise UsageError(
-            f"{token_env} must hold a token of at least {SHORTEST} characters.",
-            hint="Draw one: openssl rand -hex 24",
-            code=ErrorCode.CONFIG_VARIABLE,
-        )
+    given = token_in(token_env)
     store = session.open_store()
     public = ui_address()
     pages = Pages(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), urlsplit(public).path)

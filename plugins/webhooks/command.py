@@ -9,6 +9,10 @@ import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
 from leadline.flows.command.session import say, session_options
+from leadline.flows.prefect.server import lasting_api
+from leadline.flows.shared.logs import log_to_stderr
+from leadline.plugins import http_server
+from leadline.plugins.webhooks.webhook_payloads import read_choice
 
 
 @click.group()
@@ -58,11 +62,7 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
             hint="It is the one that the registry knows.",
             code=ErrorCode.CONFIG_VARIABLE,
         )
-    from leadline.flows.prefect.resolve import lasting_api
-    from leadline.flows.shared import http_server
-    from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.webhooks.webhook_payloads import read_choice
-    from leadline.plugins.webhooks.webhook_server import Webhook
+    from leadline.plugins.webhooks.webhook_server import Webhook  # Prefect takes more than a second
 
     choice = read_choice(models)
     log_to_stderr("leadline.webhook")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.flows.command.options import read_settings
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
+from leadline.flows.prefect.server import lasting_api
 
 if TYPE_CHECKING:
     from leadline.flows.prefect.prefect_events import EventOutcome, Sent
@@ -67,7 +70,6 @@ def model_version(
     if again:
         given["again"] = True
     config = read_payload(given)
-    from leadline.flows.prefect.resolve import lasting_api
 
     with lasting_api() as api:
         sent = send_model_version(config, again=again, wait=wait)
@@ -127,13 +129,8 @@ def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
 
     The list also shows where automations failed, and deliveries that this host's webhook has set aside.
     """
-    from dataclasses import asdict
-    from datetime import UTC, datetime, timedelta
-
     from leadline.flows.prefect.prefect_events import Entry, EventOutcome, recent
-    from leadline.flows.prefect.resolve import lasting_api
-    from leadline.plugins.webhooks.model_events import MODEL_VERSION_CREATED
-    from leadline.plugins.webhooks.set_aside import delivery_folder, refusals
+    from leadline.plugins.webhooks.model_events import MODEL_VERSION_CREATED, delivery_folder, refusals
 
     with lasting_api():
         entries = recent(hours, failed_only=failed, limit=limit)

@@ -1,6 +1,6 @@
 """The HTTP server that turns a registry's webhook into the event of a new model version.
 
-It answers 202 once the delivery is stored (:mod:`.webhook_queue`), so that a registry that gets any other status can
+It answers 202 once the delivery is stored (:mod:`.model_events`), so that a registry that gets any other status can
 deliver again: MLflow does so on 429 and 5xx.
 """
 
@@ -25,8 +25,15 @@ from starlette.routing import Route
 from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.plugins.ops.telemetry.exporter import metrics_route, text_of
 from leadline.plugins.ops.telemetry.families import DELIVERIES, OF_THE_WEBHOOK, QUEUED, Figures
-from leadline.plugins.webhooks.model_events import read_payload, send_model_version
-from leadline.plugins.webhooks.set_aside import delivery_folder, set_aside
+from leadline.plugins.webhooks.model_events import (
+    DeliveryQueue,
+    QueueFull,
+    Send,
+    delivery_folder,
+    read_payload,
+    send_model_version,
+    set_aside,
+)
 from leadline.plugins.webhooks.webhook_payloads import (
     Ignored,
     ModelChoice,
@@ -38,7 +45,6 @@ from leadline.plugins.webhooks.webhook_payloads import (
     of_huggingface,
     of_mlflow,
 )
-from leadline.plugins.webhooks.webhook_queue import DeliveryQueue, QueueFull, Send
 
 MAX_BODY: Final = 64 * 1024
 BODY_S: Final = 10.0

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from leadline.deployments.service import server_environment
-from leadline.flows.prefect.prefect_settings import RETENTION
+from leadline.flows.prefect.server import RETENTION
 from leadline.plugins.ops.telemetry.families import FLOW_RUNS
 from leadline.plugins.ops.telemetry.figures import _STATES
 from tests.support.docs.commands import command_exists

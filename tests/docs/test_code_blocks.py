@@ -32,7 +32,7 @@ from leadline.evaluators.judge_client.choice import find_evaluator_files, find_j
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.prefect.outside_requests import allowed
-from leadline.flows.prefect.resolve import chosen_server
+from leadline.flows.prefect.server import chosen_server
 from leadline.flows.shared.projects import projects
 from leadline.plugins.ci.config import read_request
 from leadline.plugins.ops.maintenance.retention import load_retention

@@ -17,7 +17,7 @@ from tests.tasks.compare.two_runs import completed
 
 SCRIPT = """
 import json, sys
-from leadline.flows.prefect.resolve import ensure_api
+from leadline.flows.prefect.server import ensure_api
 with ensure_api(lambda text: None):
     from leadline.flows.compare import CompareConfig
     from leadline.flows.served import compare

@@ -16,8 +16,8 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, in_
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import Session, say, session_options
 from leadline.flows.deploy.file import of_project, own_file, read_deployment_file
-from leadline.flows.prefect.resolve import lasting_api
-from leadline.flows.shared.json_lines import prefect_environment
+from leadline.flows.prefect.server import lasting_api
+from leadline.flows.shared.logs import prefect_environment
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import print_json
 from leadline.flows.command.session import say, session_options
-from leadline.flows.prefect import background
+from leadline.flows.prefect import server as prefect_server
 
 
 @click.group()
@@ -38,9 +38,9 @@ def start(port: int | None, idle: str) -> None:
     Waits until it answers.
     """
     limit = _minutes(idle)
-    if background.running() is None:
+    if prefect_server.running() is None:
         say("Starting Prefect's server (3 to 10 s)…")
-    kept = background.start(port, idle_minutes=limit)
+    kept = prefect_server.start(port, idle_minutes=limit)
     click.echo(kept.url)
     say(f"Runs are recorded there from now on. The server {_end_of(kept)}.")
     configured = os.environ.get("PREFECT_API_URL")
@@ -61,7 +61,7 @@ def _minutes(text: str) -> float | None:
     return number
 
 
-def _end_of(kept: background.BackgroundServer) -> str:
+def _end_of(kept: prefect_server.BackgroundServer) -> str:
     minutes = kept.idle_minutes
     return "stays until: leadline service server stop" if minutes is None else f"ends after {minutes:g} min without use"
 
@@ -70,7 +70,7 @@ def _end_of(kept: background.BackgroundServer) -> str:
 @session_options
 def stop() -> None:
     """End the server."""
-    kept = background.stop()
+    kept = prefect_server.stop()
     say("No server is running." if kept is None else f"Stopped the server at {kept.url}.")
 
 
@@ -79,16 +79,17 @@ def stop() -> None:
 @session_options
 def status(as_json: bool) -> None:
     """Say whether the server runs, and where."""
-    kept = background.running()
+    kept = prefect_server.running()
     if as_json:
         print_json(
-            {"running": kept is not None} | (asdict(kept) | {"answers": background.answers(kept.api)} if kept else {})
+            {"running": kept is not None}
+            | (asdict(kept) | {"answers": prefect_server.answers(kept.api)} if kept else {})
         )
     elif kept is None:
         click.echo("No server is running.")
     else:
         click.echo(kept.url)
-        state = "running" if background.answers(kept.api) else "not answering"
+        state = "running" if prefect_server.answers(kept.api) else "not answering"
         say(
             f"{state} since {kept.started}, {_end_of(kept)}, process {kept.pid}, PREFECT_HOME {kept.prefect_home}, "
             f"log {kept.log}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,13 +17,13 @@ from unittest.mock import Mock
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped
+from leadline.flows.dispatch.lanes import NoWorkers, Stopped
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.settings import Judges
-from leadline.plugins.dask import dask_chunks, dask_cluster
-from leadline.plugins.dask.dask_chunks import DaskChunks, DaskTimeouts
+from leadline.plugins.dask import dask_cluster, dispatcher
+from leadline.plugins.dask.dispatcher import DaskChunks, DaskTimeouts
 from leadline.tasks.db import open_run
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.store.store import Store
@@ -112,7 +113,9 @@ class Bench:
 
 
 def test_without_dask_the_refusal_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    for name in ("dask_cluster", "dask_task", "dispatcher"):
+        monkeypatch.delitem(sys.modules, f"leadline.plugins.dask.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'leadline\[dask\]'") as error:
         Bench(tmp_path, 1).run(("bleu",), "dask")
     assert "\n" not in str(error.value)
@@ -285,7 +288,7 @@ def test_a_worker_on_another_host_gets_all_parts_of_a_plan_through_the_bucket(
 def test_without_its_scheduler_a_run_goes_on_here(
     farm: DaskFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_chunks.DaskChunks.__init__, "__defaults__", (QUICK,))
+    monkeypatch.setattr(dispatcher.DaskChunks.__init__, "__defaults__", (QUICK,))
     with serving(JudgeEndpoint(reply, latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
         bench = Bench(tmp_path, 210, endpoint)
         farm.start_workers("judge")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from leadline.evaluators.ground import in_bytes
+from leadline.evaluators.ground import ErrorCode, UsageError, from_home, in_bytes
 from leadline.flows.command.session import Session, say, session_options
+from leadline.plugins.ops.maintenance.backup import back_up
+from leadline.plugins.ops.maintenance.backup import restore as restored
+from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE
 
 
 @click.command()
@@ -19,8 +23,6 @@ def backup(session: Session, /, target: Path) -> None:
 
     The copy is a tar file, or a folder that does not exist yet, with the digests of all files.
     """
-    from leadline.plugins.ops.maintenance.backup import back_up
-
     store = session.open_store()
     made = back_up(store, target.absolute())
     say(f"Copied {made.files:,} files, {in_bytes(made.bytes)}, to {target}.")
@@ -40,12 +42,6 @@ def restore(session: Session, /, source: Path) -> None:
 
     The store (--store) is a folder that does not exist or is empty. It appears when all digests are right.
     """
-    import os
-
-    from leadline.evaluators.ground import ErrorCode, UsageError, from_home
-    from leadline.plugins.ops.maintenance.backup import restore as restored
-    from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE
-
     where = session.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
     if "://" in where:
         raise UsageError(

@@ -13,8 +13,8 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from leadline.evaluators.ground import in_bytes
-from leadline.flows.prefect.outside_requests import allowed, check_output, check_store, is_from_outside
-from leadline.flows.prefect.prefect_steps import TaskSteps
+from leadline.flows.prefect.outside_requests import allowed, check_store
+from leadline.flows.prefect.prefect_steps import TaskSteps, is_from_outside
 from leadline.flows.prefect.server_outage import outlast_outages
 from leadline.flows.shared.form import FormModel
 from leadline.flows.shared.settings import StorePlace
@@ -50,8 +50,10 @@ def maintain(config: MaintainConfig) -> State[Any]:
         config: What is done.
     """
     if is_from_outside():
-        check_store(allowed(), config.store)
-        check_output(allowed(), config.backup)
+        rules = allowed()
+        check_store(rules, config.store)
+        if config.backup:
+            rules.check_file("folder for results", config.backup)
     store, steps, done = Store.open(config.store), TaskSteps(), []
     if config.gc:
         dropped = steps.step("gc", lambda: list(drop_garbage(store, load_retention())))

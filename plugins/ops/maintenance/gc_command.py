@@ -12,6 +12,8 @@ import click
 from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
+from leadline.plugins.ops.maintenance.garbage import drop_garbage, find_garbage
+from leadline.plugins.ops.maintenance.retention import load_retention
 
 if TYPE_CHECKING:
     from leadline.plugins.ops.maintenance.garbage import GarbageItem
@@ -55,9 +57,6 @@ def gc(
     [retention] of leadline.toml; where neither says which runs are old, all keep their results. It may run beside
     evaluations.
     """
-    from leadline.plugins.ops.maintenance.garbage import drop_garbage, find_garbage
-    from leadline.plugins.ops.maintenance.retention import load_retention
-
     retention = load_retention(keep_last, older_than, keep_tags, scores_older_than)
     store = session.open_store()
     found = list(drop_garbage(store, retention)) if yes else find_garbage(store, retention)

@@ -14,11 +14,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+import duckdb
+from pyarrow import parquet
 
 from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ops.maintenance.contents import Contents, alone
@@ -27,6 +30,7 @@ from leadline.tasks.ground.files import replacing
 from leadline.tasks.judges.labels.certificates import is_as_written
 from leadline.tasks.judges.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
 from leadline.tasks.ledger.ledger import read_ledger
+from leadline.tasks.store.object_storage import Listed
 from leadline.tasks.store.parquet_files import file_digest, is_sealed, seal, seal_fault
 from leadline.tasks.store.store import DIGESTS, DROPPED, MANIFEST, Store, write_format
 
@@ -87,19 +91,22 @@ def check_store(store: Store, checked: CheckedStore, *, repair: bool = False) ->
                 yield damage
 
 
+def _counted(files: Mapping[str, Listed], checked: CheckedStore) -> Iterable[str]:
+    """Return the names of files after taking note of them."""
+    checked.files += len(files)
+    checked.bytes += sum(listed.size for listed in files.values())
+    return files
+
+
 def _found(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     for folder, what in (("scores", "scores are computed"), ("vectors", "embeddings are computed")):
         advice = f"Set it aside with --repair: its {what} again when they are needed."
-        for name, listed in contents.files(folder).items():
-            checked.files += 1
-            checked.bytes += listed.size
+        for name in _counted(contents.files(folder), checked):
             is_segment = name.endswith(".parquet")
             fault = _segment_fault(contents, name, checked) if is_segment else _json_fault(contents, name)
             if fault:
                 yield Damage(name, fault, advice, mendable=True)
-    for name, listed in contents.files("judges").items():
-        checked.files += 1
-        checked.bytes += listed.size
+    for name in _counted(contents.files("judges"), checked):
         if fault := _json_fault(contents, name):
             yield Damage(name, fault, "Restore it from a backup, or delete the judge's folder and enrol it again.")
     yield from _labels(contents, checked)
@@ -125,8 +132,6 @@ def _segment_fault(contents: Contents, name: str, checked: CheckedStore) -> str:
 
 def _read_through(path: Path) -> None:
     """Read a Parquet file to its end, with the checksums that it has."""
-    from pyarrow import parquet
-
     with parquet.ParquetFile(path, page_checksum_verification=True, memory_map=False) as file:
         for group in range(file.num_row_groups):
             file.read_row_group(group)
@@ -147,9 +152,7 @@ def _json_fault(contents: Contents, name: str) -> str:
 
 
 def _labels(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
-    for name, listed in contents.files("labels").items():
-        checked.files += 1
-        checked.bytes += listed.size
+    for name in _counted(contents.files("labels"), checked):
         file = PurePosixPath(name)
         if file.parent.name == "certificates":
             fault = _said_fault(contents, name, is_as_written)
@@ -179,12 +182,11 @@ def _datasets(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     for dataset in contents.folders("datasets"):
         folder = f"datasets/{dataset}"
         files = contents.files(folder)
-        checked.files += len(files)
-        checked.bytes += sum(listed.size for listed in files.values())
+        names = _counted(files, checked)
         digests, fault = _manifest_of(contents, folder)
         missing = [file for file in digests if f"{folder}/{file}" not in files]
         fault = fault or (f"{missing[0]} is missing" if missing else "")
-        for name in files:
+        for name in names:
             file = name.removeprefix(f"{folder}/")
             if not fault and name.endswith(".parquet"):
                 checked.without_digest += file not in digests
@@ -226,24 +228,23 @@ def _runs(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
         if fault:
             yield Damage(f"{name}/run.json", fault, "Delete the run's folder. " + AGAIN)
             continue
-        record = _record_of(contents, name)
+        record = _read_record(contents, f"{name}/run.json")
         if record.get("status") != "completed" or record.get(DROPPED):
             continue
-        files = contents.files(name)
-        checked.files += len(files)
-        checked.bytes += sum(listed.size for listed in files.values())
+        _counted(contents.files(name), checked)
         fault = _database_fault(contents, f"{name}/run.duckdb")
-        if fault and not _record_of(contents, name).get(DROPPED):
+        if fault and not _read_record(contents, f"{name}/run.json").get(DROPPED):
             yield Damage(f"{name}/run.duckdb", fault, AGAIN)
         for file, digest in _digests_of_results(contents, name).items():
             fault = _file_fault(contents, f"{name}/{file}", digest)
-            if fault and not _record_of(contents, name).get(DROPPED):
+            if fault and not _read_record(contents, f"{name}/run.json").get(DROPPED):
                 yield Damage(f"{name}/{file}", fault, f"Make it again: leadline store export {run} --again")
 
 
-def _record_of(contents: Contents, run: str) -> Mapping[str, Any]:
+def _read_record(contents: Contents, name: str) -> dict[str, Any]:
+    """Return what a JSON file says; nothing where it is gone or cannot be read."""
     try:
-        with contents.opened(f"{run}/run.json") as path:
+        with contents.opened(name) as path:
             return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
@@ -260,8 +261,6 @@ def _digests_of_results(contents: Contents, run: str) -> dict[str, str]:
 
 def _database_fault(contents: Contents, name: str) -> str:
     """Return what is wrong with a run's database: all of its blocks are read, which have checksums."""
-    import duckdb
-
     try:
         with contents.opened(name) as path, connect(threads=1) as connection:
             if not path.exists():
@@ -327,7 +326,7 @@ def _segment(contents: Contents, name: str) -> Iterator[tuple[str, str]]:
     except FileNotFoundError:  # merged meanwhile
         return
     except Exception as error:  # whatever a damaged file makes of its reader
-        yield name, " ".join(str(error).split())[:300] or type(error).__name__
+        yield name, _reason(error)
     else:
         yield name, ""
 
@@ -342,8 +341,8 @@ def _replace(path: Path) -> None:
 
 
 def _dataset(contents: Contents, folder: str) -> Iterator[tuple[str, str]]:
-    manifest = _manifest(contents, folder)
-    if manifest is None or "sha256" in manifest:
+    manifest = _read_record(contents, f"{folder}/{MANIFEST}")
+    if not manifest or "sha256" in manifest:
         return
     digests = {}
     try:
@@ -353,7 +352,7 @@ def _dataset(contents: Contents, folder: str) -> Iterator[tuple[str, str]]:
                     _read_through(path)
                     digests[name.removeprefix(f"{folder}/")] = file_digest(path)
     except Exception as error:  # whatever a damaged file makes of its reader
-        yield folder, " ".join(str(error).split())[:300] or type(error).__name__
+        yield folder, _reason(error)
         return
     _write_manifest(contents.store, folder, manifest | {"sha256": digests})
     yield folder, ""
@@ -374,11 +373,3 @@ def _write_manifest(store: Store, folder: str, manifest: Mapping[str, Any]) -> N
         store.remote.bucket.put(path, f"{folder}/{MANIFEST}")
     if target.exists():
         store.remote.fetch([target])
-
-
-def _manifest(contents: Contents, folder: str) -> dict[str, Any] | None:
-    try:
-        with contents.opened(f"{folder}/{MANIFEST}") as path:
-            return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return None

@@ -7,6 +7,9 @@ import click
 from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, say, session_options
+from leadline.plugins.ops.maintenance.contents import Contents
+from leadline.plugins.ops.maintenance.integrity import migrate as migrated
+from leadline.tasks.store.store import FORMAT, SCHEMA, format_of
 
 
 @click.command()
@@ -15,9 +18,6 @@ from leadline.flows.command.session import Session, say, session_options
 @click.pass_obj
 def info(session: Session, /, as_json: bool) -> None:
     """Say where the store is, its format, and what takes room in it."""
-    from leadline.plugins.ops.maintenance.contents import Contents
-    from leadline.tasks.store.store import FORMAT, SCHEMA, format_of
-
     opened = session.open_store()
     sizes: dict[str, int] = {}
     for name, listed in Contents(opened).files().items():
@@ -43,8 +43,6 @@ def migrate(session: Session, /) -> int:
 
     Scores, keys and results stay as they are. Killed, it goes on when it is called again.
     """
-    from leadline.plugins.ops.maintenance.integrity import migrate as migrated
-
     opened = session.open_store()
     done = damaged = 0
     for name, fault in migrated(opened):

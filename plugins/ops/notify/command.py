@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
-
-if TYPE_CHECKING:
-    from leadline.plugins.ops.notify.recipients import Recipient
+from leadline.flows.prefect.report_links import ui_address
+from leadline.flows.prefect.server import configured_api, lasting_api
+from leadline.flows.shared.logs import log_to_stderr
+from leadline.plugins.ops.notify.recipients import Kind, Notice, Recipient, find_recipients, send, service_of
+from leadline.tasks.ground.files import locked, state_folder
 
 
 @click.group()
@@ -31,10 +34,6 @@ def notify() -> None:
 @session_options
 def test(names: tuple[str, ...], as_json: bool) -> None:
     """Send a message to all recipients, or to those named."""
-    from leadline.flows.prefect.report_links import ui_address
-    from leadline.plugins.ops.notify.notice import Kind, Notice
-    from leadline.plugins.ops.notify.recipients import send, service_of
-
     chosen = [one for one in _recipients() if not names or one.name in names]
     unknown = sorted(set(names) - {one.name for one in chosen})
     if unknown:
@@ -71,15 +70,7 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
 
     What was told is remembered across restarts; what a service does not take is sent again for three days.
     """
-    import signal
-    import threading
-
-    from leadline.flows.prefect.prefect_settings import configured_api
-    from leadline.flows.prefect.resolve import lasting_api
-    from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.ops.notify.recipients import service_of
-    from leadline.plugins.ops.notify.watching import Watcher, prefect_ui
-    from leadline.tasks.ground.files import locked, state_folder
+    from leadline.plugins.ops.notify.watching import Watcher, prefect_ui  # Prefect takes more than a second
 
     recipients = _recipients()
     services = [f"{one.name} ({service_of(one)})" for one in recipients]
@@ -110,8 +101,6 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
 
 
 def _recipients() -> tuple[Recipient, ...]:
-    from leadline.plugins.ops.notify.recipients import find_recipients
-
     found = find_recipients()
     if not found:
         raise UsageError(

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from leadline.plugins.ops.notify.notice import Notice, together
-from leadline.plugins.ops.notify.recipients import Recipient
+from leadline.plugins.ops.notify.recipients import Notice, Recipient, together
 from leadline.tasks.ground.files import write_json
 
 FIRST_PAUSE_S: Final = 10.0

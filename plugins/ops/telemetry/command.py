@@ -7,6 +7,10 @@ from pathlib import Path
 import click
 
 from leadline.flows.command.session import Session, say, session_options
+from leadline.flows.prefect.server import configured_api
+from leadline.flows.shared.logs import log_to_stderr
+from leadline.plugins.http_server import listener, serve
+from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of, require_client
 
 
 @click.command()
@@ -23,11 +27,6 @@ def telemetry(session: Session, host: str, port: int, every: float, config: Path
     One exporter serves a store with all its runs and workers: what these do is in the store, the ledger and Prefect's
     API, whose address comes from PREFECT_API_URL.
     """
-    from leadline.flows.prefect.prefect_settings import configured_api
-    from leadline.flows.shared.http_server import listener, serve
-    from leadline.flows.shared.json_lines import log_to_stderr
-    from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of, require_client
-
     require_client()
     log_to_stderr("leadline.telemetry")
     store = session.open_store()

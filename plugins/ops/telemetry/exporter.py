@@ -14,12 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.evaluators.judge_client.budget import team_budgets
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import CHUNK_BUCKETS, Buckets, Figures, MetricFamily, MetricKind
-from leadline.plugins.ops.telemetry.figures import judge_figures, ledger_figures
-from leadline.plugins.ops.telemetry.store_figures import StoreFigures
+from leadline.plugins.ops.telemetry.figures import StoreFigures, api_figures, judge_figures, ledger_figures
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Store
 
@@ -90,8 +94,6 @@ class MetricsExporter:
         return figures
 
     def _read_api(self) -> Figures:
-        from leadline.plugins.ops.telemetry.figures import api_figures
-
         return api_figures(self._api or "")
 
 
@@ -142,9 +144,6 @@ def metrics_route(text: Callable[[], bytes]) -> Any:
     Args:
         text: Returns the metrics in Prometheus' text format; it may take a while.
     """
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
 
     async def answer(request: Request) -> Response:
         del request
@@ -155,10 +154,6 @@ def metrics_route(text: Callable[[], bytes]) -> Any:
 
 def app_of(exporter: MetricsExporter) -> Starlette:
     """Return the application."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse
-    from starlette.routing import Route
 
     async def health(request: Request) -> JSONResponse:
         del request

@@ -54,33 +54,29 @@ class MetricFamily:
     labels: tuple[str, ...] = ()
 
 
-UP: Final = MetricFamily(
-    "leadline_up",
-    MetricKind.GAUGE,
-    "Whether a source of figures could be read: store, ledger, judges, api.",
-    ("source",),
+def _gauge(name: str, about: str, *labels: str) -> MetricFamily:
+    return MetricFamily(name, MetricKind.GAUGE, about, labels)
+
+
+def _counter(name: str, about: str, *labels: str) -> MetricFamily:
+    return MetricFamily(name, MetricKind.COUNTER, about, labels)
+
+
+UP: Final = _gauge("leadline_up", "Whether a source of figures could be read: store, ledger, judges, api.", "source")
+RUNS: Final = _gauge("leadline_runs", "Runs in the store by state.", "state")
+RUNS_ENDED: Final = _counter(
+    "leadline_runs_ended_total", "Runs that ended since the exporter started, by state.", "state"
 )
-RUNS: Final = MetricFamily("leadline_runs", MetricKind.GAUGE, "Runs in the store by state.", ("state",))
-RUNS_ENDED: Final = MetricFamily(
-    "leadline_runs_ended_total", MetricKind.COUNTER, "Runs that ended since the exporter started, by state.", ("state",)
-)
-GATES: Final = MetricFamily(
-    "leadline_gates_total",
-    MetricKind.COUNTER,
-    "Gates of runs that were completed since the exporter started.",
-    ("gate",),
-)
-SCORES: Final = MetricFamily(
+GATES: Final = _counter("leadline_gates_total", "Gates of runs that were completed since the exporter started.", "gate")
+SCORES: Final = _counter(
     "leadline_scores_total",
-    MetricKind.COUNTER,
     "Row scores of runs that were completed since the exporter started: scored, unscored, not_applicable.",
-    ("status",),
+    "status",
 )
-RUN_SECONDS: Final = MetricFamily(
+RUN_SECONDS: Final = _counter(
     "leadline_run_seconds_total",
-    MetricKind.COUNTER,
     "Time of runs that were completed since the exporter started, by part of the run.",
-    ("part",),
+    "part",
 )
 CHUNK_SECONDS: Final = MetricFamily(
     "leadline_chunk_seconds",
@@ -88,94 +84,55 @@ CHUNK_SECONDS: Final = MetricFamily(
     "Time of chunks of runs that were completed since the exporter started.",
     ("lane",),
 )
-LAST_COVERAGE: Final = MetricFamily(
-    "leadline_last_run_coverage",
-    MetricKind.GAUGE,
-    "Share of rows scored in the last completed run of a name.",
-    ("name",),
+LAST_COVERAGE: Final = _gauge(
+    "leadline_last_run_coverage", "Share of rows scored in the last completed run of a name.", "name"
 )
-LAST_GATE: Final = MetricFamily(
-    "leadline_last_run_gate", MetricKind.GAUGE,
-    "Gate of the last completed run of a name: 1 for pass, 0 for fail, 0.5 for "
-    "inconclusive.", ("name",)
-)  # fmt: skip
-LAST_PROBLEMS: Final = MetricFamily(
-    "leadline_last_run_problems", MetricKind.GAUGE, "Problems of models in the last completed run of a name.",
-    ("name", "severity"),
-)  # fmt: skip
-LAST_SECONDS: Final = MetricFamily(
-    "leadline_last_run_seconds", MetricKind.GAUGE, "Time that the last completed run of a name took.", ("name",)
+LAST_GATE: Final = _gauge(
+    "leadline_last_run_gate",
+    "Gate of the last completed run of a name: 1 for pass, 0 for fail, 0.5 for inconclusive.",
+    "name",
 )
-LAST_START: Final = MetricFamily(
-    "leadline_last_run_start_timestamp_seconds",
-    MetricKind.GAUGE,
-    "When the last completed run of a name began.",
-    ("name",),
+LAST_PROBLEMS: Final = _gauge(
+    "leadline_last_run_problems", "Problems of models in the last completed run of a name.", "name", "severity"
 )
-CALLS: Final = MetricFamily(
-    "leadline_calls_total",
-    MetricKind.COUNTER,
-    "Calls to judges and models that were answered or failed.",
-    ("model", "state"),
+LAST_SECONDS: Final = _gauge("leadline_last_run_seconds", "Time that the last completed run of a name took.", "name")
+LAST_START: Final = _gauge(
+    "leadline_last_run_start_timestamp_seconds", "When the last completed run of a name began.", "name"
 )
-CALL_RETRIES: Final = MetricFamily(
-    "leadline_call_retries_total", MetricKind.COUNTER, "Attempts beyond the first of answered calls.", ("model",)
+CALLS: Final = _counter(
+    "leadline_calls_total", "Calls to judges and models that were answered or failed.", "model", "state"
 )
-CALL_SECONDS: Final = MetricFamily(
-    "leadline_call_seconds_total", MetricKind.COUNTER, "Time of the attempts that were answered.", ("model",)
+CALL_RETRIES: Final = _counter("leadline_call_retries_total", "Attempts beyond the first of answered calls.", "model")
+CALL_SECONDS: Final = _counter("leadline_call_seconds_total", "Time of the attempts that were answered.", "model")
+CALL_TOKENS: Final = _counter(
+    "leadline_call_tokens_total", "Tokens sent (input) and received (output).", "model", "direction"
 )
-CALL_TOKENS: Final = MetricFamily(
-    "leadline_call_tokens_total",
-    MetricKind.COUNTER,
-    "Tokens sent (input) and received (output).",
-    ("model", "direction"),
-)
-CALL_COST: Final = MetricFamily(
-    "leadline_call_cost_usd_total", MetricKind.COUNTER, "Price of calls, as far as it is known.", ("model",)
-)
-CALLS_UNPRICED: Final = MetricFamily(
-    "leadline_calls_unpriced_total", MetricKind.COUNTER, "Answered calls whose price is not known.", ("model",)
-)
-REPLIES_UNREADABLE: Final = MetricFamily(
-    "leadline_replies_unreadable", MetricKind.GAUGE, "Replies in the ledger that hold no verdict."
-)
-CALLS_IN_FLIGHT: Final = MetricFamily("leadline_calls_in_flight", MetricKind.GAUGE, "Calls that are being made.")
-CALLS_LOST: Final = MetricFamily(
-    "leadline_calls_lost", MetricKind.GAUGE, "Calls whose process was gone before the reply came."
-)
-JUDGE_STATE: Final = MetricFamily(
-    "leadline_judge_state", MetricKind.GAUGE,
+CALL_COST: Final = _counter("leadline_call_cost_usd_total", "Price of calls, as far as it is known.", "model")
+CALLS_UNPRICED: Final = _counter("leadline_calls_unpriced_total", "Answered calls whose price is not known.", "model")
+REPLIES_UNREADABLE: Final = _gauge("leadline_replies_unreadable", "Replies in the ledger that hold no verdict.")
+CALLS_IN_FLIGHT: Final = _gauge("leadline_calls_in_flight", "Calls that are being made.")
+CALLS_LOST: Final = _gauge("leadline_calls_lost", "Calls whose process was gone before the reply came.")
+JUDGE_STATE: Final = _gauge(
+    "leadline_judge_state",
     "State of an enrolled judge: 1 for the one that it is in, 0 for the others.",
-    ("judge", "state"),
-)  # fmt: skip
-JUDGE_CHECKED: Final = MetricFamily(
-    "leadline_judge_last_check_timestamp_seconds",
-    MetricKind.GAUGE,
-    "When an enrolled judge was last checked.",
-    ("judge",),
+    "judge",
+    "state",
 )
-JUDGE_P: Final = MetricFamily(
-    "leadline_judge_last_check_p", MetricKind.GAUGE,
-    "Chance of what the last check of an enrolled judge found, had nothing "
-    "changed.", ("judge",)
-)  # fmt: skip
-JUDGE_EPOCH: Final = MetricFamily(
-    "leadline_judge_epoch", MetricKind.GAUGE, "How often a change of an enrolled judge was accepted.", ("judge",)
+JUDGE_CHECKED: Final = _gauge(
+    "leadline_judge_last_check_timestamp_seconds", "When an enrolled judge was last checked.", "judge"
 )
-TEAM_CALLS: Final = MetricFamily("leadline_team_calls", MetricKind.GAUGE, "Calls of a team in this month.", ("team",))
-TEAM_USD: Final = MetricFamily(
-    "leadline_team_usd", MetricKind.GAUGE, "US dollars that a team spent or set aside in this month.", ("team",)
+JUDGE_P: Final = _gauge(
+    "leadline_judge_last_check_p",
+    "Chance of what the last check of an enrolled judge found, had nothing changed.",
+    "judge",
 )
-TEAM_CALLS_LIMIT: Final = MetricFamily(
-    "leadline_team_calls_limit", MetricKind.GAUGE, "Calls that a team may make in a month.", ("team",)
-)
-TEAM_USD_LIMIT: Final = MetricFamily(
-    "leadline_team_usd_limit", MetricKind.GAUGE, "US dollars that a team may spend in a month.", ("team",)
-)
-FLOW_RUNS: Final = MetricFamily(
-    "leadline_flow_runs", MetricKind.GAUGE, "Flow runs in a work pool: late, pending, running.", ("pool", "state")
-)
-WORKERS: Final = MetricFamily("leadline_workers", MetricKind.GAUGE, "Workers online in a work pool.", ("pool",))
+JUDGE_EPOCH: Final = _gauge("leadline_judge_epoch", "How often a change of an enrolled judge was accepted.", "judge")
+TEAM_CALLS: Final = _gauge("leadline_team_calls", "Calls of a team in this month.", "team")
+TEAM_USD: Final = _gauge("leadline_team_usd", "US dollars that a team spent or set aside in this month.", "team")
+TEAM_CALLS_LIMIT: Final = _gauge("leadline_team_calls_limit", "Calls that a team may make in a month.", "team")
+TEAM_USD_LIMIT: Final = _gauge("leadline_team_usd_limit", "US dollars that a team may spend in a month.", "team")
+FLOW_RUNS: Final = _gauge("leadline_flow_runs", "Flow runs in a work pool: late, pending, running.", "pool", "state")
+WORKERS: Final = _gauge("leadline_workers", "Workers online in a work pool.", "pool")
 
 EXPORTED: Final = (
     UP, RUNS, RUNS_ENDED, GATES, SCORES, RUN_SECONDS, CHUNK_SECONDS, LAST_COVERAGE, LAST_GATE, LAST_PROBLEMS,
@@ -185,14 +142,13 @@ EXPORTED: Final = (
 )  # fmt: skip
 """What ``leadline service telemetry`` exports."""
 
-DELIVERIES: Final = MetricFamily(
-    "leadline_webhook_deliveries_total", MetricKind.COUNTER,
+DELIVERIES: Final = _counter(
+    "leadline_webhook_deliveries_total",
     "Deliveries by their registry and the status of the answer.",
-    ("registry", "status"),
-)  # fmt: skip
-QUEUED: Final = MetricFamily(
-    "leadline_webhook_queued", MetricKind.GAUGE, "Deliveries whose event has not reached the server yet."
+    "registry",
+    "status",
 )
+QUEUED: Final = _gauge("leadline_webhook_queued", "Deliveries whose event has not reached the server yet.")
 
 OF_THE_WEBHOOK: Final = (DELIVERIES, QUEUED)
 """What the webhook's server exports."""

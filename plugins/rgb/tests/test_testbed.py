@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from leadline.plugins.rgb import testbed
-from leadline.plugins.rgb.testbed import Kind, documents, find_testbed
+from leadline.plugins.rgb.build import Kind, Testbed, documents, find_testbed
 from tests.support.datasets.rgb_files import CLEAN, FALSIFIED, FEW_FALSIFIED, PLAIN, SEVEN_PARTS, SPARSE, TWO_PARTS
 
 # By the procedure that was checked against the benchmark's own choice for all 2,400 cases of its published files.
@@ -50,14 +49,14 @@ def test_another_seed_gives_another_order_and_the_same_one_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("en", testbed.Testbed("en", "en", "plain")),
-        ("zh_refine", testbed.Testbed("zh_refine", "zh", "plain")),
-        ("data_zh_int", testbed.Testbed("zh_int", "zh", "int")),
-        ("my.en_fact", testbed.Testbed("en_fact", "en", "fact")),
+        ("en", Testbed("en", "en", "plain")),
+        ("zh_refine", Testbed("zh_refine", "zh", "plain")),
+        ("data_zh_int", Testbed("zh_int", "zh", "int")),
+        ("my.en_fact", Testbed("en_fact", "en", "fact")),
         ("xen", None),
         ("en_other", None),
         ("", None),
     ],
 )
-def test_a_files_name_says_its_testbed(name: str, expected: testbed.Testbed | None) -> None:
+def test_a_files_name_says_its_testbed(name: str, expected: Testbed | None) -> None:
     assert find_testbed(name) == expected

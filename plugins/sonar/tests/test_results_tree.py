@@ -174,7 +174,7 @@ def test_rows_are_left_out_where_the_evaluator_must_not_save_them(tmp_path: Path
 
 
 def test_texts_that_would_fill_the_disk_stay_in_the_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.plugins.sonar.eval_results.TEXT_BUDGET", 1000)
+    monkeypatch.setattr("leadline.plugins.sonar.results_tree.TEXT_BUDGET", 1000)
     results = published(*make_sample(tmp_path, cases=10))
     content = read(folder(results, "bleu") / "global_llm_eval_results/application_json/explanation.json")
     assert content["texts"] == "in the dataset"

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from leadline.flows.shared import http_server
+from leadline.plugins import http_server
 from leadline.plugins.webhooks.webhook_payloads import ModelChoice
 from leadline.plugins.webhooks.webhook_server import Webhook
 from tests.support.processes.service import eventually

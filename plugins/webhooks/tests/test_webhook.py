@@ -25,8 +25,8 @@ from starlette.testclient import TestClient
 from leadline.evaluators.ground import UsageError
 from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.prefect.prefect_events import EventNotSent, Sent
-from leadline.plugins.webhooks import webhook_queue
-from leadline.plugins.webhooks.set_aside import refusals, set_aside
+from leadline.plugins.webhooks import model_events
+from leadline.plugins.webhooks.model_events import DeliveryQueue, Send, refusals, set_aside
 from leadline.plugins.webhooks.webhook_payloads import (
     Ignored,
     ModelChoice,
@@ -38,7 +38,6 @@ from leadline.plugins.webhooks.webhook_payloads import (
     of_mlflow,
     read_choice,
 )
-from leadline.plugins.webhooks.webhook_queue import DeliveryQueue, Send
 from leadline.plugins.webhooks.webhook_server import MAX_BODY, Webhook
 from tests.support.command import run
 from tests.support.processes.service import eventually
@@ -306,7 +305,7 @@ def test_an_event_that_does_not_arrive_is_stored_and_sent_by_the_next_process() 
     "error", [EventNotSent("Prefect's server does not answer."), ValueError("no JSON, but a gateway's page")]
 )
 def test_what_could_not_be_sent_is_tried_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    monkeypatch.setattr(webhook_queue, "RETRY_S", 0.05)
+    monkeypatch.setattr(model_events, "RETRY_S", 0.05)
     sending, body = Sending(error), json.dumps(MLFLOW).encode()
     web = client(sending)
     assert web.post("/mlflow", content=body, headers=signed(body)).status_code == 202
@@ -343,7 +342,7 @@ def test_a_burst_of_deliveries_is_taken_while_events_are_slow() -> None:
 def test_equal_deliveries_that_wait_are_one_and_too_many_others_are_asked_to_come_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(webhook_queue, "MOST", 2)
+    monkeypatch.setattr(model_events, "MOST_WAITING", 2)
     web = client(Sending(EventNotSent("Prefect's server does not answer.")))
 
     def deliver(version: str) -> int:
@@ -374,8 +373,8 @@ def test_a_stored_delivery_that_cannot_be_read_is_set_aside(tmp_path: Path) -> N
 def test_what_cannot_be_sent_for_days_is_set_aside_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_queue, "RETRY_S", 0.05)
-    monkeypatch.setattr(webhook_queue, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(model_events, "RETRY_S", 0.05)
+    monkeypatch.setattr(model_events, "GIVE_UP_S", 0.1)
     queue = DeliveryQueue(tmp_path, Sending(EventNotSent("50 events like this one have failed.")))
     queue.put(ModelVersionConfig(model="m", version="1", suite="s.json"))
     eventually(lambda: len(queue) == 0, 20, "it is set aside")
@@ -390,7 +389,7 @@ def test_a_delivery_that_webhook_yaml_makes_no_event_of_is_kept_for_events(
 ) -> None:
     body = json.dumps(MLFLOW | {"data": {"name": "unfit", "version": "1"}}).encode()
     assert client(Sending()).post("/mlflow", content=body, headers=signed(body)).status_code == 422
-    monkeypatch.setattr("leadline.flows.prefect.resolve.lasting_api", nullcontext)
+    monkeypatch.setattr("leadline.flows.prefect.server.lasting_api", nullcontext)
     monkeypatch.setattr("leadline.flows.prefect.prefect_events.recent", lambda *_, **__: [])
     assert run(["service", "events", "--failed"]) == 0
     shown = capsys.readouterr().out
@@ -401,7 +400,7 @@ def test_a_delivery_that_webhook_yaml_makes_no_event_of_is_kept_for_events(
 
 
 def test_the_oldest_of_many_that_are_set_aside_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.plugins.webhooks.set_aside.MOST", 3)
+    monkeypatch.setattr("leadline.plugins.webhooks.model_events.MOST_REFUSED", 3)
     for number in range(5):
         set_aside(tmp_path, {"model": "m", "version": str(number)}, "No.")
         [path] = [one.path for one in refusals(tmp_path, LONG_AGO) if one.about == f"m {number}"]

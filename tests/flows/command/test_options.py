@@ -240,7 +240,12 @@ def test_the_help_lists_options_under_headings_and_says_where_the_rare_settings_
 
 def test_every_setting_is_an_option_or_given_by_its_name() -> None:
     for setting in settings_in(EvaluateConfig):
-        assert setting.rare or setting.group is not OptionGroup.OTHER or not setting.flags or setting.path == "store"
+        assert (
+            setting.option.rare
+            or setting.group is not OptionGroup.OTHER
+            or not setting.flags
+            or setting.path == "store"
+        )
 
 
 def test_an_option_wins_over_set_and_set_over_the_file(settings_file: Path) -> None:

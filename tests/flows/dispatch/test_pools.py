@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from leadline.evaluators.core import Lane
 from leadline.flows.dispatch import pools
-from leadline.flows.dispatch.dispatcher import NoWorkers
+from leadline.flows.dispatch.lanes import NoWorkers
 from leadline.flows.dispatch.pools import served
 from leadline.flows.shared.settings import Dispatch
 

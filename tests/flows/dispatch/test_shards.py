@@ -17,12 +17,11 @@ from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running, Scheduled, State
 
 from leadline.evaluators.ground import ErrorCode
-from leadline.flows.dispatch import board, lanes, shards
-from leadline.flows.dispatch.board import table
-from leadline.flows.dispatch.dispatcher import NoWorkers, Stopped, WorkerLost
+from leadline.flows.dispatch import lanes, shards
+from leadline.flows.dispatch.lanes import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.pools import Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, NO_DEVICE, UNFIT
-from leadline.flows.dispatch.shards import Shards, ShardTimeouts
+from leadline.flows.dispatch.shards import Shards, ShardTimeouts, table
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.jobs import Chunk
@@ -345,11 +344,10 @@ def test_a_lane_whose_workers_vanish_is_scored_here_unless_workers_were_demanded
     api, here = Api(Scheduled()), list[Chunk]()
     api.workers = 0
     use(api, monkeypatch)
-    monkeypatch.setattr(board.Board, "show", lambda self, shards: None)
     monkeypatch.setattr(lanes, "score_on_all_cores", lambda one: here.append(one) or ChunkResult(one.name, 8, 0))
     chunks = [chunk(0), chunk(1)]
-    monkeypatch.setattr(shards.Shards.__init__, "__defaults__", (patient(offline=0.2), lambda _: None))
-    with lanes.open_lanes(1, chunks, {"judge": 2}, dispatch) as opened:
+    engine = SimpleNamespace(elsewhere=lambda _, workers: Shards(workers, patient(offline=0.2)))
+    with lanes.open_lanes(1, chunks, {"judge": 2}, dispatch, engine) as opened:
         if dispatch == Dispatch.WORKERS:
             with pytest.raises(NoWorkers):
                 opened.score(chunks[0])
@@ -362,5 +360,5 @@ def test_a_lane_whose_workers_vanish_is_scored_here_unless_workers_were_demanded
 def test_few_rules_are_not_worth_a_trip_unless_workers_were_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
     use(Api(), monkeypatch)
     few = [Chunk("store", "run", "dataset", "cpu", 0, 0, 9, 10, 40)]
-    assert lanes.open_lanes(1, few, {"cpu": 1}, Dispatch.AUTO).widths["cpu"] == 1
+    assert lanes.open_lanes(1, few, {"cpu": 1}, Dispatch.AUTO, SimpleNamespace()).widths["cpu"] == 1
     assert lanes.Lanes(1, few, {"cpu": 1}, Dispatch.WORKERS).widths["cpu"] == lanes.AT_ONCE

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.flows.dispatch.dispatcher import NoWorkers
-from leadline.flows.evaluate.artifacts import _summary
+from leadline.flows.dispatch.lanes import NoWorkers
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.job import Evaluate
-from leadline.flows.evaluate.run import _follow
+from leadline.flows.evaluate.job import Evaluate, _follow
+from leadline.flows.evaluate.prefect_steps import _summary
 from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Models

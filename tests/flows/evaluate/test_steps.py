@@ -68,9 +68,9 @@ def test_a_run_records_where_its_time_went(tmp_path: Path) -> None:
 
 
 def test_workers_are_reached_through_a_server_only() -> None:
-    assert EvaluationSteps().workers(Dispatch.AUTO, ["cpu"]) == {}
+    assert EvaluationSteps().workers(Dispatch.AUTO, ["cpu"], 1) == {}
     with pytest.raises(UsageError, match="Prefect server"):
-        EvaluationSteps().workers(Dispatch.WORKERS, ["cpu"])
+        EvaluationSteps().workers(Dispatch.WORKERS, ["cpu"], 1)
 
 
 @pytest.mark.parametrize(("failures", "attempts"), [(2, 3), (9, 3)])
@@ -87,14 +87,14 @@ def test_a_chunk_that_fails_is_tried_again_twice(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(steps, "RETRY_DELAYS_S", (0.0, 0.0))
     monkeypatch.setattr(LocalLanes, "score", score)
     chunks = [Chunk(store="s", run="r", dataset="d", lane="cpu", number=0, first=0, last=9, rows=10, scores=10)]
-    lanes = open_lanes(1, chunks, {}, Dispatch.AUTO)
+    lanes = open_lanes(1, chunks, {}, Dispatch.AUTO, EvaluationSteps())
     EvaluationSteps().score(chunks, lanes, Retries(()), lambda _, result: ended.append(result))
     assert len(asked) == attempts
     assert isinstance(ended[0], ChunkResult if failures < attempts else OSError)
 
 
 def test_progress_is_not_shown_to_a_server_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leadline.flows.evaluate import artifacts
+    from leadline.flows.evaluate import prefect_steps
 
     tried: list[float] = []
 
@@ -103,9 +103,9 @@ def test_progress_is_not_shown_to_a_server_that_has_gone(monkeypatch: pytest.Mon
         if progress >= 2:
             raise httpx.ConnectError("gone")
 
-    monkeypatch.setattr(artifacts, "create_progress_artifact", lambda **_: uuid4())
-    monkeypatch.setattr(artifacts, "update_progress_artifact", update)
-    progress = artifacts.Progress(100)
+    monkeypatch.setattr(prefect_steps, "create_progress_artifact", lambda **_: uuid4())
+    monkeypatch.setattr(prefect_steps, "update_progress_artifact", update)
+    progress = prefect_steps.Progress(100)
     for done in range(1, 50):
         progress.update(done)
     assert tried == [1, 2]

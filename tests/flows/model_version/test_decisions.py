@@ -10,12 +10,11 @@ from pydantic import ValidationError
 
 from leadline.cli.main import run as leadline
 from leadline.evaluators.ground import UsageError
-from leadline.flows.check_version import decide, is_final, subject_of
+from leadline.flows.check_version import decide, evaluation_of, is_final, reading_of_suite, subject_of, target_of
 from leadline.flows.compare import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.model_version import ModelVersionConfig, ModelVersionResult
 from leadline.flows.shared.settings import FailOn
-from leadline.flows.version_request import evaluation_of, reading_of_suite, target_of
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load import LoadedDataset
 

@@ -22,9 +22,9 @@ from leadline.flows.prefect.outside_requests import (
     allowed,
     check_request,
     check_store,
-    is_from_outside,
     is_public,
 )
+from leadline.flows.prefect.prefect_steps import is_from_outside
 
 INTERNAL = (
     "169.254.169.254", "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "10.0.0.1", "192.168.1.1",

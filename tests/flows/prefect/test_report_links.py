@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.flows.evaluate import artifacts
+from leadline.flows.evaluate import prefect_steps
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.prefect.report_links import comparison_link, run_link, ui_address
@@ -61,8 +61,8 @@ def test_artifacts_and_the_gates_event_link_to_the_page_and_tell_the_verdict(
     shown: dict[str, Any] = {}
     for kind in ("link", "markdown", "table"):
         name = f"create_{kind}_artifact"
-        monkeypatch.setattr(artifacts, name, lambda value, key, **_: shown.update({key: value}))
-    monkeypatch.setattr(artifacts, "emit_event", lambda **event: shown.update(event))
+        monkeypatch.setattr(prefect_steps, name, lambda value, key, **_: shown.update({key: value}))
+    monkeypatch.setattr(prefect_steps, "emit_event", lambda **event: shown.update(event))
     file = tmp_path / "rows.jsonl"
     rows = [
         {
@@ -76,7 +76,7 @@ def test_artifacts_and_the_gates_event_link_to_the_page_and_tell_the_verdict(
     config = EvaluateConfig(dataset=str(file), evaluators=["pii_leakage"], fail_on="high")
     result = Evaluate()(config)
     store = Store.open()
-    artifacts.publish_artifacts(store, store.run(result.run), result)
+    prefect_steps.publish_artifacts(store, store.run(result.run), result)
     link = f"{PAGE}/runs/{result.run}/report.html"
     assert shown["leadline-report"] == shown["payload"]["report"] == link
     assert f"<{link}>" in shown["leadline-summary"]

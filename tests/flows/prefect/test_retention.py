@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from leadline.flows.prefect.prefect_settings import NO_TELEMETRY, RETENTION
+from leadline.flows.prefect.server import NO_TELEMETRY, RETENTION
 from tests.support.processes.ports import free_port
 
 COMPOSE = Path(__file__).parents[3] / "deployments" / "compose.yaml"

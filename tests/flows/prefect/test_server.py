@@ -25,12 +25,21 @@ import pytest
 
 from leadline.cli.main import run
 from leadline.evaluators.ground import LeadlineError, UsageError
-from leadline.flows.prefect import background, resolve, serving
-from leadline.flows.prefect.background import BackgroundServer, _place, answers, running
-from leadline.flows.prefect.prefect_settings import configured_api, prefect_home
-from leadline.flows.prefect.resolve import ServerUse, ensure_api, lasting_api
+from leadline.flows.prefect import server as prefect_server
+from leadline.flows.prefect import serving
+from leadline.flows.prefect.server import (
+    BackgroundServer,
+    ServerUse,
+    _place,
+    answers,
+    configured_api,
+    ensure_api,
+    lasting_api,
+    prefect_home,
+    running,
+)
 from leadline.flows.prefect.serving import SCHEMA, create
-from leadline.flows.shared.log_files import new_log, tail
+from leadline.flows.shared.logs import new_log, tail
 from leadline.tasks.ground.files import locked, state_folder
 from leadline.tasks.ground.processes import process_record
 from tests.support.prefect_schema import statements
@@ -97,7 +106,7 @@ def test_a_proxy_does_not_come_between_this_machine_and_itself(api: str, monkeyp
 
 CHOICE = """
 import os
-from leadline.flows.prefect.resolve import ensure_api
+from leadline.flows.prefect.server import ensure_api
 with ensure_api() as api:
     print(api.kind, api.url == os.environ["PREFECT_API_URL"])
     from prefect.settings import PREFECT_API_URL
@@ -127,7 +136,7 @@ def keep(api: str, process: dict[str, Any] | None = None, **changes: Any) -> Bac
         url=api.removesuffix("/api"),
         api=api,
         prefect_home="",
-        prefect=background.prefect_version(),
+        prefect=prefect_server.prefect_version(),
         idle_minutes=30.0,
         started="2026-01-01T00:00:00Z",
         log="/dev/null",
@@ -208,13 +217,13 @@ def test_a_record_counts_while_the_process_that_wrote_it_lives(api: str) -> None
 def test_a_server_that_runs_is_not_started_again(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subprocess.Popen", None)
     kept = keep(api)
-    assert background.start() == kept
-    assert background.start(int(kept.url.rpartition(":")[2])) == kept
+    assert prefect_server.start() == kept
+    assert prefect_server.start(int(kept.url.rpartition(":")[2])) == kept
     with pytest.raises(UsageError, match="running already"):
-        background.start(free_port())
+        prefect_server.start(free_port())
     keep(api, prefect="3.0.0")
     with pytest.raises(UsageError, match=r"of version 3.0.0.*leadline service server stop"):
-        background.start()
+        prefect_server.start()
 
 
 @pytest.mark.parametrize(
@@ -286,19 +295,19 @@ def test_a_kept_server_holds_none_of_the_keys(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, "secret")
     monkeypatch.setattr("subprocess.Popen", popen)
     with pytest.raises(OSError, match="no more processes"):
-        background.start()
+        prefect_server.start()
     assert {name for name, value in given.items() if value == "secret"} == {"PREFECT_API_KEY", "HARBOUR"}
 
 
 def test_another_port_is_taken_where_the_usual_one_is_taken(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = int(api.split(":")[2].split("/")[0])
-    monkeypatch.setattr(background, "DEFAULT_PORT", taken)
-    assert background._free_port(None) not in (0, taken)
+    monkeypatch.setattr(prefect_server, "DEFAULT_PORT", taken)
+    assert prefect_server._free_port(None) not in (0, taken)
 
 
 def test_a_taken_port_is_refused_when_it_was_asked_for(api: str) -> None:
     with pytest.raises(UsageError, match="taken"):
-        background.start(int(api.split(":")[2].split("/")[0]))
+        prefect_server.start(int(api.split(":")[2].split("/")[0]))
 
 
 def test_state_goes_to_the_temporary_folder_where_the_home_cannot_be_written(
@@ -334,7 +343,7 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
 
 
 FLOW = """
-from leadline.flows.prefect.resolve import ensure_api
+from leadline.flows.prefect.server import ensure_api
 
 def work():
     from prefect import flow, task
@@ -379,9 +388,9 @@ def test_a_new_database_is_the_one_that_prefects_migrations_make(tmp_path: Path)
 
 @pytest.mark.e2e
 def test_a_server_that_is_stopped_has_the_whole_history(home: Path) -> None:
-    background.start(free_port())
+    prefect_server.start(free_port())
     assert python(FLOW).stdout.split() == ["kept", "50"]
-    background.stop()
+    prefect_server.stop()
     assert history(home) == ({"COMPLETED": 50}, 150, ["COMPLETED"])
     with sqlite3.connect(home / "prefect.db") as database:
         assert database.execute("SELECT count(*) FROM events").fetchone()[0] >= 150
@@ -390,7 +399,7 @@ def test_a_server_that_is_stopped_has_the_whole_history(home: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("home")
 def test_a_server_ends_when_it_is_not_used() -> None:
-    kept = background.start(free_port(), idle_minutes=0.05)
+    kept = prefect_server.start(free_port(), idle_minutes=0.05)
     assert python(FLOW).stdout.split() == ["kept", "50"]
     deadline = time.monotonic() + 60
     while running() and time.monotonic() < deadline:
@@ -425,8 +434,8 @@ KILLED = """
 import os, signal, time
 from pydantic import BaseModel
 from leadline.flows.shared.job import Job
-from leadline.flows.prefect.background import running
-from leadline.flows.prefect.resolve import ensure_api
+from leadline.flows.prefect.server import running
+from leadline.flows.prefect.server import ensure_api
 from leadline.flows.shared.form import FormModel
 
 class Number(FormModel):
@@ -463,7 +472,7 @@ os._exit(0)
 @pytest.mark.e2e
 @pytest.mark.usefixtures("home")
 def test_a_run_is_not_lost_with_the_server_that_records_it() -> None:
-    background.start(free_port())  # no server of another test takes its place, and answers
+    prefect_server.start(free_port())  # no server of another test takes its place, and answers
     assert python(KILLED).stdout.split() == ["before", "after", "42", "True"]
 
 
@@ -472,7 +481,7 @@ def test_a_server_that_cannot_start_is_an_error_of_one_line(monkeypatch: pytest.
     url = f"sqlite+aiosqlite:///{tmp_path}/no/such/folder/prefect.db"
     monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", url)
     with pytest.raises(LeadlineError, match="ended as it started") as caught:
-        background.start(free_port())
+        prefect_server.start(free_port())
     assert "\n" not in str(caught.value)
     assert Path(caught.value.hint.removeprefix("Its log: ")).stat().st_size > 0
 
@@ -481,7 +490,7 @@ def test_the_history_is_sent_beside_a_running_event_loop() -> None:
     async def block() -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            resolve._send_all("http://127.0.0.1:9/api")
+            prefect_server._send_all("http://127.0.0.1:9/api")
         assert [str(warning.message) for warning in caught] == []
 
     asyncio.run(block())
@@ -518,7 +527,7 @@ def test_no_module_imports_the_working_directorys_own_rooms() -> None:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("home", "_own_modules")
 def test_a_server_starts_beside_the_working_directorys_own_rooms() -> None:
-    assert answers(background.start(free_port()).api, timeout=30)
+    assert answers(prefect_server.start(free_port()).api, timeout=30)
 
 
 @pytest.mark.e2e
@@ -552,12 +561,12 @@ def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
 
 @pytest.mark.e2e
 def test_a_kept_server_that_was_killed_is_noticed_and_can_be_started_anew(home: Path) -> None:
-    first = background.start(free_port())
+    first = prefect_server.start(free_port())
     os.killpg(first.pid, signal.SIGKILL)
     with suppress(ChildProcessError):
         os.waitpid(first.pid, 0)
     assert running() is None
-    second = background.start(free_port())
+    second = prefect_server.start(free_port())
     assert second.pid != first.pid
-    assert background.stop() == second
+    assert prefect_server.stop() == second
     assert running() is None

@@ -24,7 +24,7 @@ from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.flows.prefect.background import answers
+from leadline.flows.prefect.server import answers
 from leadline.flows.prefect.server_outage import not_waiting, outlast_outages, waiting
 from leadline.tasks.ground import outages
 from tests.support.judges.judge_endpoint import serving

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.api.shown_progress import in_notebook, shown
-from leadline.flows.shared.reporting import report
+from leadline.flows.shared.job import report
 
 
 class Handle:

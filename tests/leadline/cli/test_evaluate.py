@@ -17,7 +17,7 @@ from leadline.evaluators.ground import DatasetError, Fault, StoreError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import PlanEntry, PlanPreview
-from leadline.flows.prefect.resolve import ServerUse
+from leadline.flows.prefect.server import ServerUse
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.load.dataset import LoadedDataset

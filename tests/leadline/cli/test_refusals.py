@@ -21,7 +21,7 @@ def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     for name in ("PREFECT_API_URL", "LEADLINE_JUDGE", "LEADLINE_TARGETS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("leadline.flows.prefect.resolve.ensure_api", None)
+    monkeypatch.setattr("leadline.flows.prefect.server.ensure_api", None)
     (tmp_path / "broken.json").write_text('{"question": ')
     (tmp_path / "broken.csv").write_text("question,actual_answer\nonly one cell\n")
     (tmp_path / "suite.jsonl").write_text(SUITE)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from leadline.flows.prefect.background import answers, command
-from leadline.flows.prefect.prefect_settings import BATCHED_WRITES, NO_TELEMETRY
+from leadline.flows.prefect.server import BATCHED_WRITES, NO_TELEMETRY, answers, command
 from tests.support.processes.ports import free_port
 
 START_S = 90

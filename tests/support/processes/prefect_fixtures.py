@@ -31,4 +31,4 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> object:
         raise AssertionError("a server would have been looked for")
 
-    monkeypatch.setattr("leadline.flows.prefect.resolve.ensure_api", refuse)
+    monkeypatch.setattr("leadline.flows.prefect.server.ensure_api", refuse)

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from prefect.events.schemas.events import ReceivedEvent, Resource
 
-from leadline.flows.shared.judge_change import judge_changed
-from leadline.plugins.ops.notify import happenings
-from leadline.plugins.ops.notify.notice import Kind
+from leadline.flows.check_judges import judge_changed
+from leadline.plugins.ops.notify import watching
+from leadline.plugins.ops.notify.recipients import Kind
 
 STANDING = {
     "key": "a1",
@@ -48,8 +48,8 @@ def test_people_are_told_once_of_a_change_that_several_runs_found(
         )
         for _ in range(2)
     ]
-    monkeypatch.setattr(happenings, "pages", lambda client, wanted, limit: events)
-    notices = list(happenings._judges(None, datetime.now(UTC)))  # type: ignore[arg-type]
+    monkeypatch.setattr(watching, "pages", lambda client, wanted, limit: events)
+    notices = list(watching._judges(None, datetime.now(UTC)))  # type: ignore[arg-type]
     assert len({notice.key for notice in notices}) == 1
     assert notices[0].kind is Kind.CHANGED
     assert notices[0].title == "The judge small is not the one that was enrolled any more"

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from leadline.plugins.ops.notify import outbox as outbox_module
-from leadline.plugins.ops.notify.notice import Kind, Notice, plain
 from leadline.plugins.ops.notify.outbox import SINGLY, Outbox
-from leadline.plugins.ops.notify.recipients import Recipient
+from leadline.plugins.ops.notify.recipients import Kind, Notice, Recipient, plain
 
 TEAM, NIGHT = Recipient("team", "json://a"), Recipient("night", "json://b")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.ground import UsageError
-from leadline.plugins.ops.notify.notice import Kind
-from leadline.plugins.ops.notify.recipients import EVERYTHING, Recipient, find_recipients, service_of
+from leadline.plugins.ops.notify.recipients import EVERYTHING, Kind, Recipient, find_recipients, service_of
 
 TABLE = '[[notify]]\nname = "team"\nurl_env = "TEAM_URL"\n'
 

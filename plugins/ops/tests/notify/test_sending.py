@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from leadline.plugins.ops.notify import recipients
-from leadline.plugins.ops.notify.happenings import _web
-from leadline.plugins.ops.notify.notice import Kind, Notice, plain
-from leadline.plugins.ops.notify.recipients import Recipient, send
+from leadline.plugins.ops.notify.recipients import Kind, Notice, Recipient, plain, send
+from leadline.plugins.ops.notify.watching import _web
 from tests.support.command import run
 from tests.support.processes.receivers import http_receiver, smtp_receiver
 

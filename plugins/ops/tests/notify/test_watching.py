@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from leadline.plugins.ops.notify.notice import Kind, Notice
-from leadline.plugins.ops.notify.recipients import EVERYTHING, Recipient
+from leadline.plugins.ops.notify.recipients import EVERYTHING, Kind, Notice, Recipient
 from leadline.plugins.ops.notify.watching import Watcher
 from leadline.tasks.store.store import Store
 from tests.support.processes.prefect_runs import Server

@@ -8,7 +8,7 @@ import pytest
 
 from leadline.plugins.ops.telemetry import families as m
 from leadline.plugins.ops.telemetry.families import MOST, OTHER, Buckets, few, label
-from leadline.plugins.ops.telemetry.store_figures import StoreFigures
+from leadline.plugins.ops.telemetry.figures import StoreFigures
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 

@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as Sent
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.traces import run_trace
-from leadline.plugins.ops.traces.span_tree import MOST, tree_of
+from leadline.plugins.ops.traces.signals import MOST, tree_of
 from leadline.tasks import pipeline
 from leadline.tasks.ground.timeline import TimeSpan
 from leadline.tasks.store.store import Store

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
-from leadline.plugins.ops.traces import score_events
+from leadline.plugins.ops.traces import signals
 from leadline.tasks.store.store import Store
 from tests.support.processes.otlp_collector import Collector, collecting
 
@@ -23,7 +23,7 @@ ANSWERED = {"trace_id": "ab" * 16, "span_id": "cd" * 8, "response_id": "chatcmpl
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    for name in ("TRACEPARENT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED", score_events.TEXTS_VARIABLE):
+    for name in ("TRACEPARENT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED", signals.TEXTS_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     with collecting() as found:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
@@ -92,7 +92,7 @@ def test_an_event_belongs_to_the_span_that_gave_the_answer_or_else_to_the_run(
 def test_events_are_bounded_and_the_worst_are_told(
     collector: Collector, config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score_events, "MOST_EVENTS", 2)
+    monkeypatch.setattr(signals, "MOST_EVENTS", 2)
     run(config)
     assert [known(record)["gen_ai.evaluation.score.label"] for record in events(collector)] == ["fail", "fail"]
 
@@ -100,11 +100,11 @@ def test_events_are_bounded_and_the_worst_are_told(
 def test_unscored_rows_say_why_and_explanations_are_told_only_if_asked_for() -> None:
     line = dict.fromkeys(("value", "passes", "explanation", "response_id"))
     names = {"evaluator": "faithfulness", "metric": "faithfulness", "case_key": "c", "model_key": "m"}
-    found = score_events.attributes_of({**line, **names, "reason": "judge_unavailable"})
+    found = signals.attributes_of({**line, **names, "reason": "judge_unavailable"})
     assert found["error.type"] == "judge_unavailable"
     assert not any(name.startswith("gen_ai.evaluation.score") for name in found)
     scored = {**line, **names, "value": 0.0, "passes": False, "reason": None, "explanation": "x" * 5_000}
-    assert len(str(score_events.attributes_of(scored)["gen_ai.evaluation.explanation"])) == score_events.LONGEST
+    assert len(str(signals.attributes_of(scored)["gen_ai.evaluation.explanation"])) == signals.LONGEST
 
 
 def test_a_runs_numbers_are_metrics(collector: Collector, config: EvaluateConfig) -> None:

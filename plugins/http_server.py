@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import os
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, remember_variable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -141,6 +142,23 @@ class PatientProtocol(H11Protocol):
     def _drop(self) -> None:
         self._wait_for("")
         self.transport.abort()
+
+
+def token_in(variable: str) -> str:
+    """Return the token that an environment variable holds, ``""`` where it holds none; it is a secret from now on.
+
+    Raises:
+        UsageError: It is too short.
+    """
+    remember_variable(variable)
+    given = os.environ.get(variable, "")
+    if given and len(given) < SHORTEST:
+        raise UsageError(
+            f"{variable} must hold a token of at least {SHORTEST} characters.",
+            hint="Draw one: openssl rand -hex 24",
+            code=ErrorCode.CONFIG_VARIABLE,
+        )
+    return given
 
 
 def same(given: str, wanted: str) -> bool:

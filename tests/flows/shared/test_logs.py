@@ -15,7 +15,7 @@ import pytest
 from leadline.cli.main import run
 from leadline.evaluators.ground import UsageError
 from leadline.flows.command.session import _Relay
-from leadline.flows.shared.json_lines import LONGEST, JsonLines, json_line, prefect_environment, wants_json
+from leadline.flows.shared.logs import LONGEST, JsonLines, json_line, prefect_environment, wants_json
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from leadline.flows.command.progress_bars import Bars, Lines
-from leadline.flows.shared.reporting import ProgressEvent
+from leadline.flows.command.running import Bars, Lines
+from leadline.flows.shared.job import ProgressEvent
 
 
 def event(done: int, total: int = 100, lane: str = "cpu") -> ProgressEvent:
@@ -65,9 +65,9 @@ def test_bars_are_one_per_lane_and_the_step_that_runs() -> None:
 
 
 SCRIPT = """
-from leadline.flows.command.progress_bars import shown
+from leadline.flows.command.running import shown
 from leadline.flows.command.session import Session
-from leadline.flows.shared.reporting import report
+from leadline.flows.shared.job import report
 with shown(Session()):
     report("score", "cpu", 0, 10)
     report("score", "cpu", 10, 10)

@@ -1,8 +1,9 @@
-"""Log lines as JSON: with ``LEADLINE_LOG_FORMAT=json`` each line on standard error is one object.
+"""Logs: lines as JSON, and files in the user's folder, of servers and of failures.
 
-Its fields are ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``run``, ``evaluator`` and ``message``; ``error`` has
-the type of an exception, and ``flow_run`` the name of Prefect's flow run. Fields that are not known are left out. No
-message holds a key, and none is longer than :data:`LONGEST`.
+With ``LEADLINE_LOG_FORMAT=json`` each line on standard error is one object. Its fields are ``time`` (ISO 8601, UTC),
+``level``, ``logger``, ``run``, ``evaluator`` and ``message``; ``error`` has the type of an exception, and ``flow_run``
+the name of Prefect's flow run. Fields that are not known are left out. No message holds a key, and none is longer than
+:data:`LONGEST`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import json
 import logging
 import os
 import sys
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError, without_secrets
 from leadline.tasks.ground import log_context
+from leadline.tasks.ground.files import state_folder
 
 VARIABLE: Final = "LEADLINE_LOG_FORMAT"
 FORMATS: Final = ("plain", "json")
@@ -69,8 +73,6 @@ def json_line(message: str, level: str, logger: str, *, created: float | None = 
         created: When, in seconds since 1970; now if it is not given.
         **more: Further fields; empty ones are left out.
     """
-    from leadline.evaluators.ground import without_secrets
-
     when = datetime.now(UTC) if created is None else datetime.fromtimestamp(created, UTC)
     fields = {
         "time": when.isoformat(timespec="milliseconds"),
@@ -95,3 +97,30 @@ def log_to_stderr(logger: str, level: int = logging.INFO) -> None:
     handler.setFormatter(JsonLines() if wants_json() else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger(logger).setLevel(level)
+
+
+def new_log(name: str) -> Path:
+    """Return the path of a new log file of this process; the file does not exist yet."""
+    return log_folder() / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+
+
+def log_folder() -> Path:
+    """Return the folder of log files, made if need be."""
+    folder = state_folder() / "logs"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return folder
+
+
+def tail(log: Path, lines: int = 5) -> str:
+    """Return the last lines of a log that are not blank, joined by ``|``.
+
+    Args:
+        log: The file.
+        lines: How many lines at most.
+    """
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    filled = [line.strip() for line in text.splitlines() if line.strip()]
+    return " | ".join(filled[-lines:])

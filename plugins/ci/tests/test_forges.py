@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from leadline.plugins.ci import forges
 from leadline.plugins.ci.checkout import Checkout
-from leadline.plugins.ci.forges import rest_client
-from leadline.plugins.ci.forges.sticky_comment import Posting, keep_comment, marker
+from leadline.plugins.ci.forges import Posting, keep_comment, marker
 from tests.support.forges.scripted_forge import TOKEN, Refusal, ScriptedForge, scripted_forge
 
 PULLS = {
@@ -29,12 +29,12 @@ def forge() -> Iterator[ScriptedForge]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits, which take no time."""
     waited: list[float] = []
-    plain = rest_client.RestClient.__init__
+    plain = forges.RestClient.__init__
 
-    def patient(self: rest_client.RestClient, *args: object, **options: object) -> None:
+    def patient(self: forges.RestClient, *args: object, **options: object) -> None:
         plain(self, *args, sleep=waited.append, clock=lambda: 1000.0, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rest_client.RestClient, "__init__", patient)
+    monkeypatch.setattr(forges.RestClient, "__init__", patient)
     return waited
 
 
@@ -198,7 +198,7 @@ def test_the_token_is_in_no_warning(forge: ScriptedForge, monkeypatch: pytest.Mo
 def test_a_forge_whose_reply_trickles_does_not_hold_the_job(
     forge: ScriptedForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest_client, "REPLY_S", 0.2)
+    monkeypatch.setattr(forges, "REPLY_S", 0.2)
     forge.trickles_s = 30.0
     began = time.monotonic()
     assert keep(forge).done == "refused"
