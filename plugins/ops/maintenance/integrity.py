@@ -26,11 +26,10 @@ from pyarrow import parquet
 from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ops.maintenance.contents import Contents, alone
 from leadline.tasks.db import connect, literal
-from leadline.tasks.ground.files import replacing
+from leadline.tasks.ground.files import Listed, replacing
 from leadline.tasks.judges.labels.certificates import is_as_written
 from leadline.tasks.judges.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
 from leadline.tasks.ledger.ledger import read_ledger
-from leadline.tasks.store.object_storage import Listed
 from leadline.tasks.store.parquet_files import file_digest, is_sealed, seal, seal_fault
 from leadline.tasks.store.store import DIGESTS, DROPPED, MANIFEST, Store, write_format
 
