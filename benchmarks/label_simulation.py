@@ -39,7 +39,7 @@ def labelled(
         how: How they are drawn.
         copies: Rows of each case, which follow each other.
     """
-    metric = JudgedMetric(0, "toy", "good", "Good", "", "c", 0.5 if binary else None, True, 0.0, 1.0, binary)
+    metric = JudgedMetric("toy", "good", 0.5 if binary else None, True, 0.0, 1.0, binary, 0, "Good", "", "c")
     rows = np.arange(len(values))
     names = [str(row) for row in rows]
     judged = JudgedRows(metric, rows, names, names, ["bot"] * len(rows), rows // copies, values)

@@ -1,4 +1,4 @@
-"""The bridge to inspect_ai: :func:`scorer` makes scorers of Leadline's evaluators."""
+"""The bridge to inspect_ai: evaluators become its scorers."""
 
 from __future__ import annotations
 

@@ -10,10 +10,13 @@ themselves. A parameter that makes no sense is refused where it is written.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from leadline.evaluators import core as _core
 
 if TYPE_CHECKING:
     from leadline.api.metric_choice import MetricChoice
@@ -45,24 +48,18 @@ def __dir__() -> list[str]:
 
 
 def _ids() -> list[str]:
-    from leadline.evaluators.core import all_evaluators
-
-    return list(all_evaluators())
+    return list(_core.all_evaluators())
 
 
 def _named(name: str) -> Any:
     """Return what stands under a name: the function that chooses an evaluator, or those of a family."""
-    from leadline.evaluators.core import find
-
     if name.startswith("_"):
         raise AttributeError(f"module 'leadline.metrics' has no attribute {name!r}")
-    kind = find(name)
+    kind = _core.find(name)
     if kind is not None:
         return _choosing(kind)
     if "." not in name and any(id_.startswith(f"{name}.") for id_ in _ids()):
         return _Family(name)
-    import difflib
-
     near = difflib.get_close_matches(name, _ids(), n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise AttributeError(f"there is no evaluator called {name!r}.{hint}")

@@ -1,4 +1,4 @@
-"""The bridge to MLflow: :func:`log` logs a result as a run, :func:`scorer` makes scorers for ``mlflow.genai``."""
+"""The bridge to MLflow: results become its runs, and evaluators scorers of ``mlflow.genai``."""
 
 from __future__ import annotations
 

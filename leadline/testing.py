@@ -6,6 +6,8 @@
 
     def test_shouting() -> None:
         assert not [check for check in check_evaluator(Shouting) if check.problem]
+
+Each single check raises :class:`CheckFailed` where an evaluator does not keep the contract.
 """
 
 from __future__ import annotations
@@ -161,11 +163,7 @@ def _quiet() -> Iterator[None]:
 
 
 def check_metadata(kind: type[Evaluator]) -> None:
-    """Check what is known of an evaluator before it runs.
-
-    Raises:
-        CheckFailed: Something is missing or contradicts itself.
-    """
+    """Check what is known of an evaluator before it runs."""
     spec = kind.spec
     _require(spec.id == spec.id.lower(), f"the id {spec.id!r} is not in small letters")
     _require(bool(spec.inputs), "it names no inputs")
@@ -175,11 +173,7 @@ def check_metadata(kind: type[Evaluator]) -> None:
 
 
 def check_metrics(kind: type[Evaluator]) -> None:
-    """Check the metrics that an evaluator declares.
-
-    Raises:
-        CheckFailed: A metric contradicts itself, or none is the primary one.
-    """
+    """Check the metrics that an evaluator declares."""
     metrics = kind.spec.metrics
     _require(metrics == kind().metrics, "without parameters its metrics are not those of its spec")
     _require(len({metric.key for metric in metrics}) == len(metrics), "two metrics have the same key")
@@ -195,61 +189,29 @@ def check_metrics(kind: type[Evaluator]) -> None:
 
 
 def check_parameters(kind: type[Evaluator]) -> None:
-    """Check that an evaluator can be made without parameters, and that each is described.
-
-    Raises:
-        CheckFailed: A parameter has no description.
-    """
+    """Check that an evaluator can be made without parameters, and that each is described."""
     for name, field in kind.parameters.model_fields.items():
         _require(bool(field.description), f"the parameter {name} has no description")
     _require(kind.parameters.build(kind.spec.id, {}) == kind().params, "its parameters have other defaults")
 
 
 def check_no_rows(evaluator: Evaluator, ctx: EvalContext) -> None:
-    """Check that nothing is made of nothing.
-
-    Args:
-        ctx: The context that it scores in.
-
-    Raises:
-        CheckFailed: There is a score.
-    """
+    """Check that nothing is made of nothing."""
     _require(evaluator.score([], ctx) == [], "there are scores without rows")
 
 
 def check_plain_row(evaluator: Evaluator, ctx: EvalContext) -> None:
-    """Check that a row which has everything is scored.
-
-    Args:
-        ctx: The context that it scores in.
-
-    Raises:
-        CheckFailed: The score is missing or not valid.
-    """
+    """Check that a row which has everything is scored."""
     _complete(_valid_scores(evaluator, [PLAIN], ctx))
 
 
 def check_required_inputs(evaluator: Evaluator, ctx: EvalContext) -> None:
-    """Check that a row is scored which has only what the evaluator requires.
-
-    Args:
-        ctx: The context that it scores in.
-
-    Raises:
-        CheckFailed: The evaluator needs an input that it does not declare, or an optional one.
-    """
+    """Check that a row is scored which has only what the evaluator requires."""
     _complete(_valid_scores(evaluator, [_only(evaluator.required, PLAIN)], ctx))
 
 
 def check_declared_inputs(evaluator: Evaluator, ctx: EvalContext) -> None:
-    """Check that a row's score does not change with fields that the evaluator does not declare.
-
-    Args:
-        ctx: The context that it scores in.
-
-    Raises:
-        CheckFailed: It does.
-    """
+    """Check that a row's score does not change with fields that the evaluator does not declare."""
     alone, full = _valid_scores(evaluator, [_only(evaluator.reads, PLAIN), PLAIN], ctx)
     _require(_alike(evaluator, alone, full), "the score changes: name all that it reads in inputs or also_reads")
 
@@ -258,11 +220,7 @@ def check_absurd_texts(evaluator: Evaluator, ctx: EvalContext, longest: int | No
     """Check that odd texts, in each field and in all at once, crash nothing.
 
     Args:
-        ctx: The context that it scores in.
         longest: Characters after which the texts are cut off, for slow evaluators.
-
-    Raises:
-        CheckFailed: A row crashed, or its score is not valid.
     """
     rows = [with_text(field, name, text[:longest]) for field in TEXT_FIELDS for name, text in ABSURD.items()]
     rows += [everywhere(name, text[:longest]) for name, text in ABSURD.items()]
@@ -273,15 +231,7 @@ def check_absurd_texts(evaluator: Evaluator, ctx: EvalContext, longest: int | No
 
 
 def check_large_texts(evaluator: Evaluator, ctx: EvalContext, size: int = 1_000_000) -> None:
-    """Check that large answers are scored.
-
-    Args:
-        ctx: The context that it scores in.
-        size: Characters of an answer.
-
-    Raises:
-        CheckFailed: One is not, or its score is not valid.
-    """
+    """Check that large answers are scored."""
     texts = ("a" * size, "seven. " * (size // 7), "x@y.z, 4111 1111 1111 1111; " * (size // 29))
     rows = [with_text("actual_answer", f"{size:,} characters", text) for text in texts]
     _complete(_valid_scores(evaluator, rows, ctx))
@@ -291,12 +241,8 @@ def check_determinism(make: Callable[[], Evaluator], ctx: EvalContext, fresh: Ev
     """Check that rows score the same twice, alone or in a batch, in any order, by the same or another instance.
 
     Args:
-        make: Makes an instance.
         ctx: The context that batches are scored in.
         fresh: Another one, for rows alone.
-
-    Raises:
-        CheckFailed: A score depends on something else than its row.
     """
     evaluator = make()
     texts = {name: text for name, text in ABSURD.items() if len(text) < 500}
@@ -316,13 +262,6 @@ def check_scores(evaluator: Evaluator, rows: Sequence[Row], scores: Sequence[Row
     """Check that there is one valid result per row.
 
     It has exactly the evaluator's metrics, in their ranges, and evidence that points into the row's texts.
-
-    Args:
-        rows: What was scored.
-        scores: Its results.
-
-    Raises:
-        CheckFailed: A result is missing or not valid.
     """
     _require(len(scores) == len(rows), f"{len(rows)} rows got {len(scores)} scores")
     metrics = {metric.key: metric for metric in evaluator.metrics}
@@ -347,18 +286,13 @@ def with_text(field: str, name: str, text: str) -> Row:
 
     Args:
         field: One of :data:`TEXT_FIELDS`.
-        name: Name of the text, for the case's key.
     """
     value = {"expected_answers": (text,), "retrieved_context": (ContextChunk(text),)}.get(field, text)
     return replace(PLAIN, case=f"{name} as {field}", **{field: value})  # type: ignore[arg-type]
 
 
 def everywhere(name: str, text: str) -> Row:
-    """Return the plain row with the same text in all its fields.
-
-    Args:
-        name: Name of the text, for the case's key.
-    """
+    """Return the plain row with the same text in all its fields."""
     return replace(
         PLAIN,
         case=f"{name} everywhere",

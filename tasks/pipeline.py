@@ -45,7 +45,7 @@ from leadline.tasks.db import compact, open_run, release
 from leadline.tasks.ground.files import clean_stale
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
-from leadline.tasks.judges.drift.run_judges import JUDGES, notice_replies, reused_after_change, watch
+from leadline.tasks.judges.drift.judge_standing import JUDGES, notice_replies, reused_after_change, watch
 from leadline.tasks.judges.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.ledger.ledger_report import add_up

@@ -38,7 +38,7 @@ from leadline.flows.prefect.server_outage import not_waiting
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db import open_run, records, sql
-from leadline.tasks.judges.drift.run_judges import JUDGES
+from leadline.tasks.judges.drift.judge_standing import JUDGES
 from leadline.tasks.plan.jobs import Chunk, lane_file
 from leadline.tasks.runs.run_facts import SYMBOLS, tally_in_words
 from leadline.tasks.runs.run_sentences import cost_line, gate_reason, scores_line, work_line

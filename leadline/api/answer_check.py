@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -152,20 +152,6 @@ class NotMeasured(LeadlineError):
         self.reasons = dict(reasons or {})
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """An answer that was measured.
-
-    Attributes:
-        values: Value by ``evaluator.metric``.
-        failures: The metrics that miss their limit.
-    """
-
-    texts: AnswerTexts
-    values: Mapping[str, float] = field(default_factory=dict)
-    failures: tuple[Failure, ...] = ()
-
-
 def check(
     answer: str,
     *,
@@ -186,7 +172,6 @@ def check(
 
     Args:
         metrics: What it must satisfy, as :func:`leadline.evaluate` takes it.
-        question: The question that was asked.
         context: What was retrieved for the answer, in rank order.
         expected: Acceptable answers.
         condition: A condition on the answer's text, as datasets have it: ``'"seven" AND NOT "ten"'``.
@@ -210,35 +195,22 @@ def check(
             if text is not None:
                 _require_text(name, text)
         texts = AnswerTexts(answer, question, _several("expected", expected), _several("context", context), condition)
-        found = measure(texts, metrics, limits=limits or {}, session=session or _session(), **settings)
+        values, failures = _measured(texts, metrics, limits or {}, session or _session(), settings)
     except LeadlineError as error:
         raise error.with_traceback(None) from None  # it says what to do; our frames would hide that
-    if found.failures:
-        raise AnswerFailed(failure_text(found.failures, texts), found.failures, found.values)
-    return dict(found.values)
+    if failures:
+        raise AnswerFailed(failure_text(failures, texts), failures, values)
+    return values
 
 
-def measure(
+def _measured(
     texts: AnswerTexts,
     metrics: Metrics | Iterable[Metrics],
-    *,
     limits: Mapping[str, float],
     session: str,
-    **settings: Any,
-) -> Checked:
-    """Measure an answer; see :func:`check`, which raises what this returns.
-
-    Args:
-        texts: The answer with what belongs to it.
-        metrics: What is measured.
-        limits: Limits by evaluator or metric.
-        session: Name under which judge calls are put on record, and share a budget.
-        **settings: As :func:`check` takes them.
-
-    Raises:
-        NotMeasured: A metric could not be measured.
-        UsageError: There is no such metric or setting, or a metric needs an input that is not given.
-    """
+    settings: Mapping[str, Any],
+) -> tuple[dict[str, float], list[Failure]]:
+    """Return an answer's values by ``evaluator.metric``, and those that miss their limit; see :func:`check`."""
     measuring = answer_metrics(metrics, session, **settings)
     checks = [_Check.of(evaluator, measuring.policy, limits) for evaluator in measuring.evaluators]
     _require_known(limits, checks)
@@ -246,16 +218,13 @@ def measure(
     for each in checks:
         each.require_inputs(row)
     scores = measuring.score(row)
-    values = _measured(checks, scores)
-    return Checked(
-        texts,
-        {each.key: value for each, value in zip(checks, values, strict=True)},
-        tuple(
-            each.failure(value, score)
-            for each, value, score in zip(checks, values, scores, strict=True)
-            if not each.metric.passes(value, each.limit)
-        ),
-    )
+    values = _values(checks, scores)
+    failures = [
+        each.failure(value, score)
+        for each, value, score in zip(checks, values, scores, strict=True)
+        if not each.metric.passes(value, each.limit)
+    ]
+    return {each.key: value for each, value in zip(checks, values, strict=True)}, failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +293,7 @@ def _require_known(limits: Mapping[str, float], checks: Sequence[_Check]) -> Non
         )
 
 
-def _measured(checks: Sequence[_Check], scores: Sequence[StoredScore]) -> list[float]:
+def _values(checks: Sequence[_Check], scores: Sequence[StoredScore]) -> list[float]:
     """Return the values; refuse to decide where the instrument failed."""
     reasons: dict[str, str] = {}
     messages: list[str] = []

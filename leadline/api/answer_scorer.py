@@ -114,7 +114,6 @@ def explained(evidence: Mapping[str, Any], most: int = 2_000) -> str:
 
     Args:
         evidence: The evidence as JSON.
-        most: Characters at most.
     """
     data = evidence.get("data") if isinstance(evidence.get("data"), Mapping) else {}
     said = next((data[name] for name in ("rationale", "reason", "explanation") if data.get(name)), "")  # type: ignore[index,union-attr]

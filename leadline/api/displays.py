@@ -1,13 +1,19 @@
-"""Displays of a run for notebooks: the report's first screen, one case in full, and a forest plot of the means."""
+"""Displays of a run for notebooks: its progress, the report's first screen, a case in full, a forest plot of means."""
 
 from __future__ import annotations
 
+import html
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError, visible
+from leadline.flows.shared.job import reporting
 from leadline.tasks.ground.numbers import figure
 from leadline.tasks.ground.templating import render
 from leadline.tasks.runs.show import case
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from leadline.flows.evaluate.config import EvaluateResult
+    from leadline.flows.shared.job import ProgressEvent
     from leadline.tasks.store.store import Store
 
 
@@ -27,12 +34,7 @@ MOST_MEANS: Final = 12
 
 
 def first_screen(store: Store, outcome: EvaluateResult, aggregates: DataFrame) -> str:
-    """Return the first screen as HTML that stands alone: no scripts, no addresses, all texts escaped.
-
-    Args:
-        outcome: The outcome of the run.
-        aggregates: Its means.
-    """
+    """Return the first screen as HTML that stands alone: no scripts, no addresses, all texts escaped."""
     run = store.run(outcome.run)
     store.fetch_results(run)
     summary = json.loads((run.results / "report.json").read_text(encoding="utf-8"))["summary"]
@@ -57,12 +59,7 @@ def _look(example: Mapping[str, Any] | None) -> str:
 
 
 def label_of(evaluator: str, metric: str) -> str:
-    """Return what a metric is called on a screen: with its evaluator where its own name does not say that.
-
-    Args:
-        evaluator: Id of the evaluator.
-        metric: Key of the metric.
-    """
+    """Return what a metric is called on a screen: with its evaluator where its own name does not say that."""
     return metric if metric.startswith(evaluator) else f"{evaluator} {metric}"
 
 
@@ -212,10 +209,6 @@ class ShownCase:
 def shown_case(store: Store, run: Run, key: str, model: str | None = None) -> ShownCase:
     """Return a case of a run.
 
-    Args:
-        key: Key of the case.
-        model: Only the answer of this model.
-
     Raises:
         UsageError: The run's dataset has no such case, or nothing of this model on it.
     """
@@ -262,3 +255,73 @@ def _score(score: Mapping[str, Any]) -> dict[str, str]:
         "verdict": score["status"].replace("_", " ") if score["value"] is None else verdict,
         "why": " · ".join(str(each) for each in why if each),
     }
+
+
+class NotebookBars:
+    """Draws a bar per lane, and names the step that runs, in one output of a cell; nothing remains of it at the end.
+
+    The output is HTML that the notebook itself replaces, so that no widgets need be installed.
+    """
+
+    def __init__(self) -> None:
+        ipython: Any = import_module("IPython.display")
+        self._html = ipython.HTML
+        self._lanes: dict[str, tuple[int, int]] = {}
+        self._step = ""
+        self._lock = Lock()
+        self._shown = ""
+        self._handle: Any = ipython.display(self._html(""), display_id=True)
+
+    def __call__(self, event: ProgressEvent) -> None:
+        """Draw what an event says; a bar is drawn anew with each whole percent."""
+        with self._lock:
+            if event.lane:
+                self._lanes[f"{event.step}: {event.lane}"] = (event.done, event.total)
+            else:
+                self._step = "" if event.done else event.step
+            text = "".join(self._lines())
+            if text != self._shown and self._handle is not None:
+                self._shown = text
+                self._handle.update(self._html(text))
+
+    def _lines(self) -> Iterator[str]:
+        for name, (done, total) in self._lanes.items():
+            percent = 100 * done // max(1, total)
+            yield (
+                f'<div>{html.escape(name)} <progress max="100" value="{percent}" style="vertical-align: middle">'
+                f"</progress> {percent} % of {total:,}</div>"
+            )
+        if self._step:
+            yield f"<div>{html.escape(self._step)} …</div>"
+
+    def close(self) -> None:
+        """Take the bars away."""
+        with self._lock:
+            if self._handle is not None:
+                self._handle.update(self._html(""))
+
+
+@contextmanager
+def shown(progress: bool | None) -> Iterator[None]:
+    """Show the progress of the runs within the block.
+
+    Args:
+        progress: Whether to; by default in notebooks and on terminals.
+    """
+    with ExitStack() as drawn:
+        if progress is not False and in_notebook():
+            bars = NotebookBars()
+            drawn.callback(bars.close)
+            drawn.enter_context(reporting(bars))
+        elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
+            from leadline.flows.command.running import Bars, terminal_bars
+
+            drawn.enter_context(reporting(Bars(drawn.enter_context(terminal_bars()))))
+        yield
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, which shows HTML; no terminal's IPython is."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and getattr(shell, "kernel", None) is not None

@@ -1,35 +1,150 @@
-"""Evaluating from Python: what the command ``evaluate`` does, as a function, on files and on data in memory."""
+"""Evaluating from Python: what the command ``evaluate`` does, as a function, on files and on data in memory.
+
+Where functions of the program are to answer, they are asked before their answers are evaluated.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar, Unpack
 
-from leadline.api.inputs import Data, Staged, stage
+from pydantic import ValidationError
+
+from leadline.api.displays import shown
 from leadline.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.api.result import Evaluated, Result
 from leadline.api.settings import AcceptedSettings, checked
-from leadline.api.shown_progress import shown
-from leadline.api.target_answers import AskedTarget, TargetFunction, Targets, asked, collect_answers
 from leadline.evaluators.core import lent
-from leadline.evaluators.ground import DatasetError, ErrorCode, LeadlineError, UsageError
+from leadline.evaluators.ground import DatasetError, ErrorCode, LeadlineError, UsageError, refusals_of
+from leadline.evaluators.ground.code_digest import code_digest
+from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.prefect.server import ensure_api
-from leadline.flows.shared.job import reading
+from leadline.flows.shared.job import JobSteps, reading
+from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
+from leadline.tasks.collect import Target
+from leadline.tasks.collect.ask_target import held
+from leadline.tasks.collect.cases import Case
 from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.ground.timeline import Timeline, in_part, timed_by
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
+
+TargetFunction: TypeAlias = Callable[[Case], Any]
+"""A function that answers a case: a text, or a dict with ``answer``, ``context``, ``cost_usd`` …; sync or async."""
+
+Targets: TypeAlias = "TargetFunction | Mapping[str, TargetFunction]"
+"""One function, or several under the names that their models have."""
+
+_NOT_OF_A_NAME: Final = re.compile(r"\W", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTarget:
+    """Functions that are to answer.
+
+    Attributes:
+        functions: The functions by the key of their model.
+        settings: Fields of :class:`~leadline.tasks.collect.targets.Target` for all of them, such as ``timeout_s``.
+    """
+
+    functions: Mapping[str, TargetFunction]
+    settings: Mapping[str, Any]
+
+
+def asked(target: Targets, settings: Mapping[str, Any], model_name: str = "") -> AskedTarget:
+    """Return the functions that are to answer, after a look at what is known of them.
+
+    Args:
+        target: One function or several.
+        settings: Settings of their calls.
+        model_name: The model of one function; by default it is called after the function.
+
+    Raises:
+        UsageError: One is no function, or a setting makes no sense.
+    """
+    functions = dict(target) if isinstance(target, Mapping) else {model_name or _name_of(target): target}
+    if not isinstance(settings, Mapping):
+        raise UsageError(
+            f"target_settings is a {type(settings).__name__}, not a mapping.",
+            hint='Write it as {"timeout_s": 30}.',
+            code=ErrorCode.COLLECT_TARGETS,
+        )
+    for key, function in functions.items():
+        if not callable(function):
+            raise UsageError(
+                f"The target {key} is a {type(function).__name__}, not a function.",
+                hint="Give one that takes a case and returns its answer.",
+                code=ErrorCode.COLLECT_FUNCTION,
+            )
+        _target(key, "in_memory:function", settings)
+    if not functions:
+        raise UsageError("No target was given.", code=ErrorCode.COLLECT_FUNCTION)
+    return AskedTarget(functions, settings)
+
+
+def collect_answers(
+    store: Store, asked: AskedTarget, suite: str, output: Path, reading: Mapping[str, Any], *, team: str | None = None
+) -> CollectResult:
+    """Put all cases to the functions, and write their answers as a dataset.
+
+    A function that was asked before with the same code, or with the version that the settings state, is not asked
+    again. What it fails at is an error of the host in place of an answer.
+
+    Args:
+        asked: The functions.
+        suite: File with the cases.
+        output: The file to write.
+        reading: How the file is read.
+        team: Team whose budget the calls count against.
+
+    Raises:
+        LeadlineError: No function answered anything.
+        DatasetError: The cases were refused.
+    """
+    loaded = load_dataset(store, suite, cases_only=True, **{k: v for k, v in reading.items() if k != "model_name"})
+    with ExitStack() as handed_over:
+        targets = tuple(
+            _target(key, handed_over.enter_context(held(function, _identifier(key, function, asked))), asked.settings)
+            for key, function in asked.functions.items()
+        )
+        return Collection(store, loaded, targets, output, limits_for(None, None, team)).collected(JobSteps())
+
+
+def _identifier(key: str, function: TargetFunction, asked: AskedTarget) -> str:
+    """Return a name of a function that no other code has, unless the user states its version."""
+    stated = asked.settings.get("version")
+    source = hashlib.sha256(key.encode()).hexdigest() if stated else code_digest(function).digest
+    return f"_{_NOT_OF_A_NAME.sub('_', _name_of(function))[:80]}_{source[:32]}"
+
+
+def _name_of(function: Any) -> str:
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", None) or type(inner).__name__).strip("<>")
+
+
+def _target(key: str, path: str, settings: Mapping[str, Any]) -> Target:
+    try:
+        return Target.model_validate({**settings, "key": key, "function": path})
+    except ValidationError as error:
+        raise UsageError(
+            f"target_settings: {'; '.join(refusals_of(error, Target))}.", code=ErrorCode.COLLECT_TARGETS
+        ) from None
+
+
+if TYPE_CHECKING:
+    from leadline.api.inputs import Data, Staged
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -161,6 +276,8 @@ def _requested(
         "store": store.location if isinstance(store, Store) else _location(store),
     }
     config = checked(EvaluateConfig, values | {"dataset": _UNKNOWN})  # before anything is written
+    from leadline.api.inputs import stage  # by PyArrow, which a check of one answer does without
+
     with scratch_folder(Store.open(config.store).root, "inputs") as folder:
         staged = stage(data, folder, config.name, questions=questions)
         yield config.model_copy(update={"dataset": staged.path}), staged
@@ -215,11 +332,7 @@ def _location(path: Any) -> Any:
 
 
 def _keep_here(values: dict[str, Any]) -> None:
-    """Have metrics scored in this process that no other one knows.
-
-    Raises:
-        UsageError: They are to be scored elsewhere.
-    """
+    """Have metrics scored in this process that no other one knows."""
     if values.get("dispatch", Dispatch.AUTO) not in (Dispatch.AUTO, Dispatch.INLINE):
         raise UsageError(
             "Functions and classes of this program are scored in its process, not on workers.",

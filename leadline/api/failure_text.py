@@ -24,11 +24,8 @@ class AnswerTexts:
     """The texts of an answer that a reader needs to follow a failing check.
 
     Attributes:
-        answer: The answer, ``None`` where there is none.
-        question: The question, ``None`` where there is none.
         expected: Acceptable answers.
         context: Retrieved texts in rank order.
-        condition: The condition on the answer, ``None`` where there is none.
     """
 
     answer: str | None
@@ -55,8 +52,6 @@ class Failure:
     """A metric of an answer that misses its limit.
 
     Attributes:
-        evaluator: Id of the evaluator.
-        metric: Key of the metric.
         limit: The value that separates good from bad; it is good itself.
         higher_is_better: Whether good values are those from the limit on, or those up to it.
         role: ``must`` or ``should`` by a policy, or ``""``.
@@ -104,7 +99,6 @@ def evidence_lines(evidence: Mapping[str, Any], texts: AnswerTexts) -> Iterator[
 
     Args:
         evidence: As :meth:`.Evidence.to_json` gives it.
-        texts: The texts that its spans point into.
     """
     message = str(evidence.get("message") or "")
     spans = evidence.get("spans") or ()

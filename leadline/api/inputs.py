@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
+import pyarrow as pa
+from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault, UsageError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Data: TypeAlias = Any
 """What can be evaluated: a path, a table of pandas, polars, Arrow or Hugging Face, a list of records, columns by name,
@@ -112,8 +111,6 @@ def _file_name(name: str) -> str:
 
 def _table_of(data: Data) -> pa.Table | None:
     """Return data that is a table in Arrow; ``None`` where it is none, or holds values of mixed types."""
-    import pyarrow as pa
-
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
@@ -137,8 +134,6 @@ def _is_pandas(data: Data) -> bool:
 
 
 def _from_pandas(frame: Any) -> pa.Table | None:
-    import pyarrow as pa
-
     flat = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     flat = flat.rename(columns=str)
     _require_distinct(list(flat.columns))
@@ -160,8 +155,6 @@ def _require_distinct(names: Sequence[str]) -> None:
 
 def _from_hugging_face(dataset: Any) -> pa.Table:
     """Return a split in Arrow, with the names of its classes in place of their numbers."""
-    import pyarrow as pa
-
     table = dataset.with_format("arrow")[:]
     table = table if isinstance(table, pa.Table) else pa.table(table)
     for number, name in enumerate(table.column_names):
@@ -176,9 +169,6 @@ def _from_hugging_face(dataset: Any) -> pa.Table:
 
 def _write_parquet(table: pa.Table, path: Path) -> bool:
     """Write a table, and return whether Parquet can hold it."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     try:
         parquet.write_table(table.replace_schema_metadata(None), path, compression="zstd", store_schema=False)
     except (pa.ArrowException, NotImplementedError):
@@ -188,11 +178,7 @@ def _write_parquet(table: pa.Table, path: Path) -> bool:
 
 
 def _records_of(data: Data) -> Iterable[Any]:
-    """Return the records of data that is no table.
-
-    Raises:
-        UsageError: It has none.
-    """
+    """Return the records of data that is no table."""
     if _is_pandas(data):
         records: list[dict[str, Any]] = data.to_dict("records")
         return records
@@ -299,11 +285,7 @@ def _line(fields: Mapping[Any, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a type that JSON does not have in one that it has.
-
-    Raises:
-        TypeError: There is none.
-    """
+    """Return a value of a type that JSON does not have in one that it has."""
     if isinstance(value, set | frozenset | tuple):
         return list(value)
     if isinstance(value, Mapping):

@@ -49,9 +49,6 @@ class Chosen:
 def chosen_metrics(metrics: Metrics | Iterable[Metrics] | None) -> Chosen:
     """Return the evaluators that a user named in any of the ways that there are.
 
-    Args:
-        metrics: One of them, or several; ``None`` for none.
-
     Raises:
         UsageError: One is none of them, or is named twice.
     """

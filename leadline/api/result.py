@@ -80,8 +80,6 @@ class OpenedStore:
 
     def runs(self) -> DataFrame:
         """Return the runs, the oldest first: name, status, dataset, gate, and counts of scores and problems."""
-        from leadline.tasks.publish.exports import published_tables as frames
-
         return frames.runs(self.store)
 
     def history(self, metric: str) -> DataFrame:
@@ -90,8 +88,6 @@ class OpenedStore:
         Args:
             metric: Key of a metric, id of an evaluator for its primary metrics, or both as ``evaluator.metric``.
         """
-        from leadline.tasks.publish.exports import published_tables as frames
-
         return frames.history(self.store, metric)
 
     def sql(self, query: str) -> DataFrame:

@@ -48,10 +48,6 @@ class AcceptedSettings(TypedDict, total=False):
 def checked(model: type[C], values: Mapping[str, Any]) -> C:
     """Return settings with these values.
 
-    Args:
-        model: The settings of a flow.
-        values: Their values by name.
-
     Raises:
         UsageError: There is no such setting, or a value makes no sense.
     """

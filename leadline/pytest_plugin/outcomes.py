@@ -40,7 +40,6 @@ class Outcome:
         status: The decision. ``error``: the instrument could not measure; ``skip``: nothing applies.
         message: Why, ``""`` for a test that passes.
         properties: What a report of the tests keeps of it: names and values.
-        check: The test.
         of: The run that it was read from.
     """
 
@@ -56,11 +55,7 @@ class Outcome:
         return self.check.calls_function
 
     def told(self, chosen: Iterable[SuiteCheck]) -> Outcome:
-        """Return the outcome as known where the tests of its failing answers say all of it: one answer, one failure.
-
-        Args:
-            chosen: The tests of the session.
-        """
+        """Return the outcome as known where the tests of its failing answers say all of it: one answer, one failure."""
         if self.status != "fail" or self.check.kind == "case":
             return self
         cases = self.of.failing_cases(self.check)
@@ -107,9 +102,6 @@ class RunOutcomes:
         """Return the cases and models whose tests fail for the reasons of a line of the policy or the gate.
 
         None are returned where one of the reasons is no answer whose test fails, or one that failed before.
-
-        Args:
-            check: The line or gate.
         """
         wanted = [(check.evaluator, check.metric, check.model), (check.evaluator, "", "")]
         lines = [
@@ -144,11 +136,7 @@ class RunOutcomes:
         return changes.baseline.note if changes else ""
 
     def answer(self, check: SuiteCheck) -> AnswerUnderTest:
-        """Return the answer that a case's test is about.
-
-        Args:
-            check: The test.
-        """
+        """Return the answer that a case's test is about."""
         found = self._shown(check)
         values = {f"{score['evaluator']}.{score['metric']}": score["value"] for score in found["scores"]}
         return AnswerUnderTest(check.case, check.model, _texts(found), values, self._outcome.run)

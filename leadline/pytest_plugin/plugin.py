@@ -55,12 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
-    """Let functions that are marked with a dataset use the fixture that they are parametrized by.
-
-    Args:
-        collector: The module or class.
-        name: Name of the object in it.
-    """
+    """Let functions that are marked with a dataset use the fixture that they are parametrized by."""
     if not isinstance(collector, pytest.Module | pytest.Class) or not collector.funcnamefilter(name):
         return
     marks = getattr(obj, "pytestmark", [])
@@ -184,12 +179,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take what a worker of pytest-xdist has to tell.
-
-    Args:
-        node: The worker.
-        error: The error that ended it.
-    """
+    """Take what a worker of pytest-xdist has to tell."""
     node.config.stash.setdefault(_told, []).extend(getattr(node, "workeroutput", {}).get(_WORKER_KEY, []))
 
 
@@ -207,11 +197,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the gate, the calls, the cost and the report of each run.
-
-    Args:
-        terminalreporter: Where it is printed.
-    """
+    """Print the gate, the calls, the cost and the report of each run."""
     if told := config.stash.get(_told, []):
         from leadline.pytest_plugin.sessions import print_summary
 

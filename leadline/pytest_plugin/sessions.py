@@ -16,12 +16,13 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 from filelock import FileLock
 from pydantic import Field, ValidationError
 
+from leadline.api.answer_check import AnswerFailed, check
 from leadline.api.evaluation import evaluate
 from leadline.evaluators.ground import (
     FILE,
@@ -101,35 +102,27 @@ class PluginSession:
         return self._suites.setdefault(suite.key, suite)
 
     def outcome(self, check: SuiteCheck) -> Outcome:
-        """Return the outcome of a test; the first one of its suite evaluates.
-
-        Args:
-            check: The test.
-        """
+        """Return the outcome of a test; the first one of its suite evaluates."""
         key = check.suite
         if key not in self._outcomes and key not in self._failed:
-            try:
-                self._outcomes[key] = self._evaluated(self._suites[key])
-            except EvaluationFailed as error:
-                self._failed[key] = str(error)
+            suite = self._suites[key]
+            found = _evaluate_once(suite, self._folder)
+            if "error" in found:
+                self._failed[key] = found["error"]
+            else:
+                outcome, store = EvaluateResult.model_validate(found["outcome"]), Store.open(found["store"])
+                against = suite.settings.get("against") not in (None, "", NONE)
+                read = RunOutcomes(store, outcome, fail_cases=self.settings.fail_cases, against=against)
+                self.tell_run(outcome, found["store"], read.note)
+                self._outcomes[key] = read
         if key in self._failed:
             pytest.fail(self._failed[key], pytrace=False)
         return self._outcomes[key].of(check)
-
-    def _evaluated(self, suite: Suite) -> RunOutcomes:
-        found = _evaluate_once(suite, self._folder)
-        against = suite.settings.get("against") not in (None, "", NONE)
-        outcomes = RunOutcomes(
-            Store.open(found.store), found.outcome, fail_cases=self.settings.fail_cases, against=against
-        )
-        self.tell_run(found.outcome, found.store, outcomes.note)
-        return outcomes
 
     def tell_run(self, outcome: EvaluateResult, store: str, note: str = "") -> None:
         """Keep a run for the summary.
 
         Args:
-            outcome: The run.
             store: Location of its store.
             note: What is to be said of it besides.
         """
@@ -163,7 +156,6 @@ def print_summary(terminal: pytest.TerminalReporter, told: Sequence[Mapping[str,
     """Print what the processes of a session did.
 
     Args:
-        terminal: Where it is printed.
         told: What each process has to tell; a run that several worked with is there several times.
     """
     terminal.section("leadline")
@@ -183,39 +175,14 @@ def print_summary(terminal: pytest.TerminalReporter, told: Sequence[Mapping[str,
         terminal.write_line(f"{count(checks, 'answer')} checked; {calls}")
 
 
-class EvaluationFailed(Exception):
-    """The evaluation of a suite ended without a result, in this process or in another one."""
-
-
-class SharedRun(NamedTuple):
-    """The evaluation of a suite.
-
-    Attributes:
-        outcome: The run.
-        store: Location of the store that has it.
-    """
-
-    outcome: EvaluateResult
-    store: str
-
-
-def _evaluate_once(suite: Suite, folder: Path) -> SharedRun:
-    """Evaluate a suite unless a process of the session did so already.
-
-    Args:
-        folder: The folder that the processes share.
-
-    Raises:
-        EvaluationFailed: The evaluation ended without a result.
-    """
+def _evaluate_once(suite: Suite, folder: Path) -> dict[str, Any]:
+    """Evaluate a suite unless a process of the session did so already; return its outcome, or why there is none."""
     left = folder / f"{suite.key}.json"
     with FileLock(folder / f"{suite.key}.lock"):
         if not left.exists():
             write_json(left, _evaluated(suite))
-        found = json.loads(left.read_text(encoding="utf-8"))
-    if "error" in found:
-        raise EvaluationFailed(found["error"])
-    return SharedRun(EvaluateResult.model_validate(found["outcome"]), found["store"])
+        found: dict[str, Any] = json.loads(left.read_text(encoding="utf-8"))
+    return found
 
 
 def _evaluated(suite: Suite) -> dict[str, Any]:
@@ -290,15 +257,12 @@ class LeadlineFixture:
         """Assert that an answer is good; see :func:`leadline.check`.
 
         Args:
-            question: The question that was asked.
             context: What was retrieved for the answer.
             expected: Acceptable answers.
             condition: A condition on the answer's text.
             **settings: ``metrics``, ``limits``, ``judge`` and the others; those of the marker are the default.
         """
         __tracebackhide__ = True
-        from leadline.api.answer_check import AnswerFailed, check
-
         given = {**self._session.settings.defaults(), **self._settings, **settings}
         self._session.count_check(given.get("store"))
         try:
@@ -321,11 +285,8 @@ class LeadlineFixture:
         """Evaluate data; see :func:`leadline.evaluate`.
 
         Args:
-            data: The cases with their answers.
             **settings: Those of the marker are the default.
         """
-        from leadline.api.evaluation import evaluate
-
         given = {name: value for name, value in self._settings.items() if name != "limits"}
         result = evaluate(data, **{"progress": False, **self._session.settings.defaults(), **given, **settings})
         self._session.tell_run(result.outcome, result.store.location, self._node.nodeid)

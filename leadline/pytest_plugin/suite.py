@@ -33,10 +33,6 @@ class SuiteCheck:
         suite: Key of the suite.
         kind: A case, a line of the policy, or the gate.
         name: The part of the test's name in brackets.
-        case: Key of the case.
-        model: Key of the model.
-        evaluator: Id of the evaluator of a line.
-        metric: Key of its metric.
     """
 
     suite: str
@@ -59,7 +55,6 @@ class Suite:
 
     Attributes:
         key: Digest of all that is evaluated and how: suites with one key share a run.
-        data: The dataset, as it was given.
         settings: How it is evaluated, for :func:`leadline.evaluate`.
         checks: The tests in their order.
     """
@@ -163,11 +158,8 @@ class AnswerUnderTest:
     """The answer that a marked test is about.
 
     Attributes:
-        case: Key of the case.
-        model: Key of the model.
         texts: Question, answer, expected answers, contexts and condition.
         scores: Value by ``evaluator.metric``, ``None`` where it is unscored or does not apply.
-        run: Id of the run.
     """
 
     case: str

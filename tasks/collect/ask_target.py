@@ -78,11 +78,6 @@ def check_target(target: Target) -> None:
 class Asker:
     """Asks one model; to be used in the judges' loop.
 
-    Args:
-        target: The model.
-        ledger: Records the calls.
-        budget: Limits of calls and cost.
-
     Raises:
         UsageError: The function that it names cannot be imported.
         JudgeRefused: LiteLLM is not installed.
@@ -180,15 +175,7 @@ def _named(case: Case) -> dict[str, Any]:
 
 
 def _request_of(target: Target, case: Case) -> dict[str, Any]:
-    """Return what is sent for a case: ``query`` and ``body``; headers are added on the wire.
-
-    Args:
-        target: The model, whose templates are filled in.
-        case: The case to answer.
-
-    Raises:
-        ValueFault: A template cannot be filled in.
-    """
+    """Return what is sent for a case: ``query`` and ``body``; headers are added on the wire."""
     values = case.values() | {"case": case.values(), "model": target.key, "version": target.version}
     request: dict[str, Any] = {}
     if target.query:
@@ -201,11 +188,7 @@ def _request_of(target: Target, case: Case) -> dict[str, Any]:
 
 
 class HttpTransport:
-    """Sends requests to one application; redirects are not followed, since headers may contain keys.
-
-    Args:
-        target: The application.
-    """
+    """Sends requests to one application; redirects are not followed, since headers may contain keys."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -296,9 +279,6 @@ class _FunctionTransport:
 
     A coroutine function runs in the judges' loop; any other in a thread of its own, which goes on after a time-out,
     since a thread cannot be stopped.
-
-    Args:
-        target: Names the function.
     """
 
     def __init__(self, target: Target) -> None:

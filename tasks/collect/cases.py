@@ -19,8 +19,6 @@ class Case:
     """A case as a model under test sees it, without the expected answers.
 
     Attributes:
-        question: What is asked.
-        categories: Its labels.
         metadata: Its other fields in the suite.
     """
 
@@ -52,12 +50,7 @@ class SuiteCase:
 
 
 def write_cases(dataset: Path, target: Path) -> None:
-    """Write the cases of a loaded suite in their order, with their relationships, as one Parquet file.
-
-    Args:
-        dataset: Folder of the loaded suite.
-        target: The file to write.
-    """
+    """Write the cases of a loaded suite in their order, with their relationships, as one Parquet file."""
     with connect() as connection:
         connection.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = {literal(target.parent / 'spill')}")
         attach_dataset(connection, dataset)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import orjson
@@ -45,7 +44,6 @@ class Collected:
     """The result of a collection; the cost of its calls is in the ledger.
 
     Attributes:
-        cases: Cases of the suite.
         answered: Rows with an answer.
         failed: Rows with an error instead.
         unasked: Rows of cases without a question.
@@ -102,13 +100,8 @@ def collect(
     Every answer is in the ledger at once: after a crash the same collection asks only for what is missing.
 
     Args:
-        store: For scratch files.
         suite: The suite, loaded for its cases only.
-        targets: The models.
         output: The dataset to write, in Leadline's JSON Lines.
-        ledger: Records the calls.
-        limits: Limits of calls and cost.
-        progress: Called whenever a case is done.
 
     Raises:
         UsageError: A variable of the environment or a function that a model needs is missing.
@@ -126,7 +119,8 @@ def collect(
     with scratch_folder(store.root, "collect") as folder:
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
-        with _AnswerTable(folder, suite.cases * len(targets)) as table:
+        with tempfile.TemporaryFile(dir=folder) as scratch:  # it has no name, and disappears when it is closed
+            table = _AnswerTable(scratch, suite.cases * len(targets))
             askers = [Asker(target, ledger, budget) for target in targets]
             try:
                 run_in_loop(_ask_all(askers, cases, table, done, progress))
@@ -165,11 +159,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 class _Unreachable:
-    """The cases for which a model could not be reached, in one byte a case, and their errors.
-
-    Args:
-        cases: Cases of the suite.
-    """
+    """The cases for which a model could not be reached, in one byte a case, and their errors."""
 
     def __init__(self, cases: int) -> None:
         self._marks = bytearray(cases)
@@ -186,6 +176,7 @@ class _Unreachable:
         self.failures.count(answer)
 
 
+@dataclass
 class _ModelRun:
     """One model and all cases: as many at a time, and in memory, as calls may be in flight.
 
@@ -193,64 +184,57 @@ class _ModelRun:
     table has their errors.
     """
 
-    def __init__(
-        self,
-        asker: Asker,
-        number: int,
-        models: int,
-        cases: Path,
-        table: _AnswerTable,
-        done: Collected,
-        progress: Progress,
-    ) -> None:
-        self._asker = asker
-        self._number = number
-        self._models = models
-        self._cases = cases
-        self._table = table
-        self._done = done
-        self._progress = progress
-        self._finished = 0
-        self._answered = 0
-        self._unreachable = _Unreachable(done.cases)
+    asker: Asker
+    number: int
+    models: int
+    cases: Path
+    table: _AnswerTable
+    done: Collected
+    progress: Progress
+    finished: int = 0
+    answered: int = 0
+    unreachable: _Unreachable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.unreachable = _Unreachable(self.done.cases)
 
     async def run(self) -> None:
         self._report()
-        await self._ask(read_cases(self._cases))
+        await self._ask(read_cases(self.cases))
         for pause in PAUSES:
-            if not self._unreachable or not self._answered:
+            if not self.unreachable or not self.answered:
                 break
-            await asyncio.sleep(pause * self._asker.target.down_after_s)
-            missed, self._unreachable = self._unreachable, _Unreachable(self._done.cases)
-            await self._ask(case for case in read_cases(self._cases) if case.number in missed)
-        self._done.add_failures(self._unreachable.failures)
-        self._finished += len(self._unreachable)
+            await asyncio.sleep(pause * self.asker.target.down_after_s)
+            missed, self.unreachable = self.unreachable, _Unreachable(self.done.cases)
+            await self._ask(case for case in read_cases(self.cases) if case.number in missed)
+        self.done.add_failures(self.unreachable.failures)
+        self.finished += len(self.unreachable)
         self._report()
 
     async def _ask(self, cases: Iterator[SuiteCase]) -> None:
         """Put cases to the model, as many at once as it may have in flight."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._asker.target.max_in_flight, self._done.cases)):
+            for _ in range(min(self.asker.target.max_in_flight, self.done.cases)):
                 group.create_task(self._ask_in_turn(cases))
 
     async def _ask_in_turn(self, cases: Iterator[SuiteCase]) -> None:
         for case in cases:
-            answer = None if case.shown is None else await self._asker.ask(case.shown, case.repeat)
+            answer = None if case.shown is None else await self.asker.ask(case.shown, case.repeat)
             if answer is not None and answer.unavailable:
-                self._unreachable.add(case.number, answer)
+                self.unreachable.add(case.number, answer)
                 self._write(case, answer)
             else:
-                self._answered += answer is not None and answer.error is None
+                self.answered += answer is not None and answer.error is None
                 self._finish(case, answer)
 
     def _finish(self, case: SuiteCase, answer: TargetAnswer | None) -> None:
         """Count and write a case; its answer is ``None`` where it has no question."""
         if answer is None:
-            self._done.unasked += 1
+            self.done.unasked += 1
         else:
-            self._done.count(answer)
+            self.done.count(answer)
         self._write(case, answer)
-        self._finished += 1
+        self.finished += 1
         self._report()
 
     def _write(self, case: SuiteCase, answer: TargetAnswer | None) -> None:
@@ -258,15 +242,15 @@ class _ModelRun:
         row = dict(case.fields) | self._model()
         if answer is not None:
             row |= _fields(answer, case.fields.get("metadata", {}))
-        self._table.put(case.number * self._models + self._number, row)
+        self.table.put(case.number * self.models + self.number, row)
 
     def _model(self) -> dict[str, str]:
-        target = self._asker.target
+        target = self.asker.target
         stated = {"model": target.key, "model_name": target.name, "model_version": target.version}
         return {name: value for name, value in stated.items() if value is not None}
 
     def _report(self) -> None:
-        self._progress(self._asker.target.key, self._finished, self._done.cases)
+        self.progress(self.asker.target.key, self.finished, self.done.cases)
 
 
 def _fields(answer: TargetAnswer, of_case: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,28 +274,18 @@ class _AnswerTable:
     It takes eight bytes of memory a row.
 
     Args:
-        folder: Folder of the scratch file, which has no name and disappears when it is closed.
-        rows: Number of rows.
+        scratch: A file that is read and written.
     """
 
-    def __init__(self, folder: Path, rows: int) -> None:
+    def __init__(self, scratch: BinaryIO, rows: int) -> None:
         self._places = array("q", [_ABSENT]) * rows
-        self._scratch: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
-
-    def __enter__(self) -> _AnswerTable:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._scratch.close()
+        self._scratch = scratch
 
     def put(self, place: int, row: Mapping[str, Any]) -> None:
         """Keep a row, in place of an earlier one.
 
         Args:
             place: Its place in the dataset, counted from 0.
-            row: Its fields.
         """
         self._places[place] = self._scratch.tell()
         self._scratch.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))

@@ -213,11 +213,9 @@ def find_targets(
     """Return the models to ask.
 
     Args:
-        files: Targets files.
         names: Keys of models in the files; other names are addresses: LiteLLM's model names, ``http://…`` or
             ``python:package.module:function``. None: all models of the files.
         version: Version of those that state none.
-        defaults: Fields of the targets that are named by address.
 
     Raises:
         UsageError: A file or a name makes no sense, or there is nothing to ask.

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -52,10 +52,6 @@ _EXPRESSION: Final = _Environment(undefined=ChainableUndefined)
 def render_text(template: str, values: Mapping[str, Any]) -> str:
     """Fill in a text.
 
-    Args:
-        template: Text with ``{{ expressions }}``.
-        values: Values that the expressions can name.
-
     Raises:
         ValueFault: It cannot be filled in.
     """
@@ -96,7 +92,6 @@ def render_json_leaf(value: Any, values: Mapping[str, Any]) -> Any:
 
     Args:
         value: A text, which is a template; a table or list of such; anything else stays as it is.
-        values: Values that the expressions can name.
     """
     if isinstance(value, str):
         return render_text(value, values)
@@ -109,10 +104,6 @@ def render_json_leaf(value: Any, values: Mapping[str, Any]) -> Any:
 
 def evaluate(expression: str, values: Mapping[str, Any]) -> Any:
     """Return what an expression such as ``choices[0].message.content`` finds; ``None`` where there is nothing.
-
-    Args:
-        expression: A Jinja expression.
-        values: Values that it can name.
 
     Raises:
         ValueFault: It cannot be evaluated.
@@ -173,7 +164,6 @@ def with_variables(text: str, whose: str) -> str:
     """Put the environment's variables into a header.
 
     Args:
-        text: The header's value, perhaps with ``${VARIABLES}``.
         whose: The header and its model, for the error.
 
     Raises:
@@ -225,8 +215,6 @@ class TargetAnswer:
         context: Retrieved chunks in rank order, each with ``content``, ``doc_uri`` or both.
         seconds: Time of the successful attempt.
         cost_usd: Price, ``None`` when unknown.
-        input_tokens: Tokens sent.
-        output_tokens: Tokens received.
         metadata: Other values about the answer.
         reused: Whether it had been given in an earlier run.
         truncated: Whether it was cut off at the token limit.
@@ -376,14 +364,12 @@ def plain(value: Any) -> Any:
     Raises:
         ValueFault: It is nothing of the kind.
     """
-    import dataclasses
-
     if isinstance(value, str):
         value = {"answer": value}
     elif isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     record = mapping(dict(value) if isinstance(value, Mapping) else value)
     try:
         return json.loads(json.dumps(record, allow_nan=False, default=_without_type))

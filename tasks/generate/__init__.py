@@ -1,9 +1,8 @@
 """Generating: documents are cut into chunks, a judge asks and answers questions about each, and they become a dataset.
 
-:mod:`.documents` finds and reads the files, :mod:`.chunking` cuts them and draws from the chunks.
-:mod:`.questions` asks about one chunk with the judge client, whose retries, limiter, ledger and budget it shares,
-:mod:`.duplicates` finds questions that ask the same, and :mod:`.generation`
-does it for all chunks and writes the dataset. ``docs/generate.md`` is the page for users.
+:mod:`.documents` finds and reads the files, :mod:`.chunking` cuts them and draws from the chunks, and
+:mod:`.generation` asks about each with the judge client, whose retries, limiter, ledger and budget it shares.
+:mod:`.duplicates` finds questions that ask the same. ``docs/generate.md`` is the page for users.
 """
 
 from __future__ import annotations

@@ -213,7 +213,6 @@ def find_files(arguments: Sequence[str | os.PathLike[str]], prefix: str = "") ->
     a symbolic link in a folder is not followed, since it can lead anywhere, one that is an argument itself is.
 
     Args:
-        arguments: Files and folders.
         prefix: Put before every ``uri``.
     """
     found = FoundFiles()
@@ -340,10 +339,6 @@ _NO_PARAGRAPH: Final = ("#", ">", "|", "-", "*", "+", "`", "~", "    ", "\t")
 def decode(data: bytes, encoding: str = "utf-8") -> str:
     """Return the text of a file's bytes; a byte order mark outweighs the encoding. Lines end with a line feed.
 
-    Args:
-        data: Content of the file.
-        encoding: Name of the encoding, as Python knows it.
-
     Raises:
         Unreadable: The bytes are no text of that encoding.
     """
@@ -365,12 +360,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
 
 
 def read_markdown(uri: str, text: str) -> Document:
-    """Read Markdown: headings in both styles begin sections, but not inside code. Front matter is blanked out.
-
-    Args:
-        uri: Address of the document.
-        text: Its text in Markdown.
-    """
+    """Read Markdown: headings in both styles begin sections, but not inside code. Front matter is blanked out."""
     body = _without_front_matter(text)
     headings = Headings()
     marks = []

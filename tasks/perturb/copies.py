@@ -41,7 +41,6 @@ class Perturbed:
     """The result of a perturbation.
 
     Attributes:
-        cases: Cases of the suite.
         copies: Copies made, by recipe.
         unchanged: Questions in which there is nothing to change, by recipe; they have no copy.
         failed: Copies that a judge was to write and did not, by message.
@@ -58,7 +57,6 @@ class _Copy:
     """A copy to be made.
 
     Attributes:
-        case: The original.
         recipe: What to do to it.
         number: Which copy by this recipe, counted from 1.
     """
@@ -100,7 +98,6 @@ def perturb(
     that ask nothing, are taken over and get no copies. The same seed gives the same copies, whatever else is asked for.
 
     Args:
-        store: For scratch files.
         suite: The suite, loaded for its cases only.
         recipes: What to do; each gives copies of its own.
         output: The file to write, JSON Lines; it appears complete or not at all.

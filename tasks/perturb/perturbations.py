@@ -82,7 +82,6 @@ def how_many(places: int, share: float) -> int:
     """Return how many of some places to change: at least one where there is one.
 
     Args:
-        places: Number of places.
         share: Share of them to change, 0 to 1.
     """
     return min(places, max(1, round(places * share)))
@@ -103,7 +102,6 @@ class PerturbationKind:
     Attributes:
         change: What it does; returns the text itself where there is nothing to change.
         scale: How much, for each intensity.
-        about: What it does, for people.
         keeps_meaning: Whether the expected answer is still the right one.
     """
 

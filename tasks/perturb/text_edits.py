@@ -82,13 +82,7 @@ def word_swap(text: str, random: Random, amount: Amount) -> str:
 
 
 def _exchanged(first: str, second: str, *, starts: bool) -> tuple[str, str]:
-    """Return two words in the other order; punctuation stays in its place, and so does the capital of a sentence.
-
-    Args:
-        first: The first word.
-        second: The second one.
-        starts: Whether a sentence begins with the first.
-    """
+    """Return two words in the other order; punctuation stays in its place, and so does the capital of a sentence."""
     (before, one, after), (later, other, last) = _parts(first), _parts(second)
     if starts and one.istitle() and len(one) > 1 and other.islower():
         one, other = one[:1].lower() + one[1:], other[:1].upper() + other[1:]
@@ -151,8 +145,6 @@ def encoded(text: str, encoding: str, variant: Variant) -> str:
     """Return the question as it is put to the model, with the instruction that belongs to it.
 
     Args:
-        text: The question.
-        encoding: A name of :data:`ENCODERS`.
         variant: Whether question, answer or both are encoded.
     """
     name, encode = ENCODERS[encoding]

@@ -12,7 +12,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Final, Literal, TypeAlias
@@ -35,17 +35,8 @@ _FUNCTION_WORDS: Final = frozenset(
 )
 
 
-def synonym(text: str, random: Random, amount: Amount) -> str:
-    """Replace words by a synonym; raises :class:`UsageError` without WordNet."""
-    return _replaced(text, random, amount, "synonym")
-
-
-def antonym(text: str, random: Random, amount: Amount) -> str:
-    """Replace words by their opposite; raises :class:`UsageError` without WordNet."""
-    return _replaced(text, random, amount, "antonym")
-
-
-def _replaced(text: str, random: Random, amount: Amount, relation: Relation) -> str:
+def _replaced(text: str, random: Random, amount: Amount, *, relation: Relation) -> str:
+    """Replace words by a related one; raises :class:`UsageError` without WordNet."""
     words = wordnet()
     found = [(match, others) for match in _WORD.finditer(text) if (others := words.related(match[0].lower(), relation))]
     for match, others in sorted(
@@ -53,6 +44,12 @@ def _replaced(text: str, random: Random, amount: Amount, relation: Relation) -> 
     ):
         text = text[: match.start()] + _cased(random.choice(others), match[0]) + text[match.end() :]
     return text
+
+
+synonym: Final = partial(_replaced, relation="synonym")
+"""Replaces words by a synonym, as the functions of :mod:`.text_edits` change them."""
+antonym: Final = partial(_replaced, relation="antonym")
+"""Replaces words by their opposite."""
 
 
 def _cased(word: str, like: str) -> str:
@@ -77,7 +74,6 @@ class WordNet:
         """Return the synonyms or antonyms of a word in lower case, in the order of WordNet; empty without any.
 
         Args:
-            word: The word in lower case.
             relation: ``synonym`` or ``antonym``.
         """
         if word in _FUNCTION_WORDS:
@@ -85,7 +81,11 @@ class WordNet:
         for part in _PARTS:
             offset = self._offsets(part).get(word)
             if offset is not None:
-                others = self._synonyms(part, offset) if relation == "synonym" else self._antonyms(part, offset, word)
+                others = (
+                    self._words(self._line(part, offset))
+                    if relation == "synonym"
+                    else self._antonyms(part, offset, word)
+                )
                 found = tuple(dict.fromkeys(other for other in others if other.lower() != word))
                 if found:
                     return found
@@ -114,9 +114,6 @@ class WordNet:
     def _words(self, fields: list[str]) -> list[str]:
         count = int(fields[3], 16)
         return [_MARKER.sub("", word).replace("_", " ") for word in fields[4 : 4 + 2 * count : 2]]
-
-    def _synonyms(self, part: str, offset: int) -> list[str]:
-        return self._words(self._line(part, offset))
 
     def _antonyms(self, part: str, offset: int, word: str) -> Iterator[str]:
         """Follow the pointers ``!``, which lead from one word of a sense to one word of another."""

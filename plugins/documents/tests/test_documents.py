@@ -177,7 +177,9 @@ def test_the_reader_ends_with_its_killed_parent() -> None:
 def test_questions_about_a_pdf_know_its_page_and_one_that_is_locked_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_pdf(tmp_path / "d.pdf", ["The north berth is twelve metres deep.", "The south berth is nine metres deep."])
+    write_pdf(
+        tmp_path / "d.pdf", ["The north berth is twelve metres deep.", "The south berth is nineteen metres deep."]
+    )
     found = read_corpus(find_files([tmp_path / "d.pdf"]), Cutting(50, 0), splitter_for("en", "rules"))
     assert [(chunk.page, chunk.last_page) for chunk in found.chunks] == [(1, 1), (2, 2)]
     write_pdf(tmp_path / "locked.pdf", ["x"], password="secret")

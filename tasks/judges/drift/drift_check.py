@@ -8,10 +8,9 @@ err.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,13 +38,12 @@ State: TypeAlias = Literal["steady", "suspect", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class DriftCheck:
-    """The outcome of a check, as the ledger has it.
+    """The outcome of a check, as the ledger has it, with the columns of ``ledger/add_drift_check`` in their order.
 
     Attributes:
+        occasion: What makes it the same check as another process's.
         judge: Key of the judge.
         at: When, in seconds since 1970.
-        occasion: What makes it the same check as another process's.
-        probes: Number of probes.
         differing: Probes with another verdict than at enrolment, averaged over the pairs of replies.
         expected: The same between two replies at enrolment: the judge's own noise.
         p: The chance of so much difference if nothing changed.
@@ -55,10 +53,10 @@ class DriftCheck:
         fingerprint: Fingerprints of the systems that answered.
     """
 
+    occasion: str
     judge: str
     epoch: int
     at: float
-    occasion: str
     probes: int
     differing: float
     expected: float
@@ -95,13 +93,6 @@ class Difference(NamedTuple):
     lenient: float
 
 
-_COLUMNS: Final = (
-    "occasion", "judge", "epoch", "at", "probes", "differing", "expected", "p", "level", "state", "served_model",
-    "fingerprint",
-)  # fmt: skip
-"""Columns of the ledger in the order of ``ledger/add_drift_check``."""
-
-
 def check_judge(
     store: Store,
     judge: JudgeConfig,
@@ -116,10 +107,8 @@ def check_judge(
     A judge that is known to have changed is not asked again until that is accepted.
 
     Args:
-        settings: Where the user's own evaluators are.
         now: The time; the clock's by default.
         part: What makes it another check of the same day; ``""`` where any check of the day will do.
-        limits: What calls count against.
 
     Raises:
         UsageError: The judge is not enrolled.
@@ -167,8 +156,7 @@ def check_judge(
         "tokens_p": _tokens_p(enrolment, fresh),
     }
     keep(store, key, "checks", _file_name(epoch, occasion), asdict(check) | details)
-    line = asdict(check)
-    run(open_ledger(store, occasion).keep_check(tuple(line[column] for column in _COLUMNS)))
+    run(open_ledger(store, occasion).keep_check(astuple(check)))
     return check
 
 
@@ -206,12 +194,7 @@ def require_enrolment(store: Store, judge: JudgeConfig) -> Enrolment:
 
 
 def checks_of(store: Store, key: str, epoch: int | None = None) -> list[DriftCheck]:
-    """Return the checks of a judge, youngest first.
-
-    Args:
-        key: The judge.
-        epoch: Only those of this epoch.
-    """
+    """Return the checks of a judge, youngest first."""
     found = [DriftCheck(**line) for line in read_ledger(store).drift_checks(key)]
     return [check for check in found if epoch in (None, check.epoch)]
 
@@ -226,9 +209,6 @@ def difference(enrolment: Enrolment, fresh: Replies) -> Difference:
     """Return how far replies are from those at enrolment.
 
     Where some metrics are numbers, their values are tested as well, and the smaller of the two p-values counts twice.
-
-    Args:
-        fresh: Replies to the same probes.
     """
     old, new = enrolment.verdicts(enrolment.replies), enrolment.verdicts(fresh)
     verdicts = verdict_drift(old, new)
@@ -275,13 +255,9 @@ def _joined(first: Replies, second: Replies) -> Replies:
     return Replies(
         values=tuple(a + b for a, b in zip(first.values, second.values, strict=True)),
         tokens=tuple(a + b for a, b in zip(first.tokens, second.tokens, strict=True)),
-        served_models=_union(first.served_models, second.served_models),
-        fingerprints=_union(first.fingerprints, second.fingerprints),
+        served_models=tuple(sorted({*first.served_models, *second.served_models})),
+        fingerprints=tuple(sorted({*first.fingerprints, *second.fingerprints})),
     )
-
-
-def _union(*names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({name for some in names for name in some}))
 
 
 def _tokens_p(enrolment: Enrolment, fresh: Replies) -> float:

@@ -5,8 +5,9 @@ What was asked on an occasion before is read from the ledger.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.drift.epochs import begin_epoch, epoch_of, judge_files, judge_key, keep
+from leadline.tasks.judges.labels.judged_rows import HALF, RowMetric, row_metric
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.score.chunk import scoring_context
 from leadline.tasks.score.scoring import Ask, score_together
@@ -34,32 +36,15 @@ ENROLLED_REPLIES: Final = 4
 """Replies to each probe at enrolment, and where a check is suspicious. More probes tell more than more replies."""
 
 _ALWAYS: Final = ("case", "model")
+_ENDS: Final = ("low", "high")
 _TUPLES: Final = ("expected_answers", "categories", "expected_documents")
 
 
 @dataclass(frozen=True, slots=True)
-class ProbedMetric:
-    """A metric of an evaluator, for which a judge is probed.
+class ProbedMetric(RowMetric):
+    """A metric of an evaluator with parameters, for which a judge is probed."""
 
-    Attributes:
-        evaluator: Id of the evaluator.
-        params: Its parameters.
-        metric: Key of the metric.
-        threshold: From where a value passes.
-        higher_is_better: Its direction.
-        low: Least value of its range.
-        high: Greatest value of its range.
-        is_share: Whether values are 0 or 1.
-    """
-
-    evaluator: str
     params: Mapping[str, Any]
-    metric: str
-    threshold: float | None
-    higher_is_better: bool
-    low: float
-    high: float
-    is_share: bool
 
     def build(self) -> Evaluator:
         """Return the evaluator."""
@@ -71,20 +56,13 @@ class ProbedMetric:
         """The threshold, or else the middle of the range."""
         if self.threshold is not None:
             return self.threshold
-        return (self.low + self.high) / 2 if abs(self.high - self.low) < float("inf") else 0.5
+        return (self.low + self.high) / 2 if math.isfinite(self.high - self.low) else HALF
 
-    def passes(self, value: float | None) -> bool:
-        """Say if a value is on the good side of the limit; a reply without one never is."""
-        if value is None:
-            return False
-        return value >= self.limit if self.higher_is_better else value <= self.limit
-
-    def placed(self, value: float | None) -> float:
-        """Return where a value lies between the ends of its range, 0 to 1; the worst end for a reply without one."""
-        if value is None:
-            return 0.0 if self.higher_is_better else 1.0
+    def placed(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return where values lie between the ends of the range, 0 to 1; not a number lies at the worst end."""
         width = self.high - self.low
-        return (value - self.low) / width if abs(width) < float("inf") else value
+        places = (values - self.low) / width if math.isfinite(width) else values
+        return np.where(np.isnan(values), 0.0 if self.higher_is_better else 1.0, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +110,6 @@ class Enrolment:
     """A judge as it was enrolled.
 
     Attributes:
-        name: The judge's name.
-        model: The judge's model.
-        epoch: The judge's epoch.
         number: Which enrolment of the epoch.
         at: When, as an ISO time in UTC.
         metrics: The metrics that it is probed for.
@@ -153,18 +128,18 @@ class Enrolment:
     replies: Replies
 
     def verdicts(self, replies: Replies) -> npt.NDArray[np.int64]:
-        """Return replies as verdicts of 0 and 1, probes by replies."""
-        lines = zip(self.probes, replies.values, strict=True)
-        return np.array([[int(self.metrics[probe.metric].passes(value)) for value in line] for probe, line in lines])
+        """Return replies as verdicts of 0 and 1, probes by replies; one that could not be read never passes."""
+        return np.array([metric.passes(values) for metric, values in self._lines(replies)], np.int64)
 
     def numbers(self, replies: Replies) -> npt.NDArray[np.float64] | None:
         """Return the values of probes for metrics that are no verdicts, placed in their ranges; ``None`` if none."""
-        lines = [
-            [self.metrics[probe.metric].placed(value) for value in line]
-            for probe, line in zip(self.probes, replies.values, strict=True)
-            if not self.metrics[probe.metric].is_share
-        ]
+        lines = [metric.placed(values) for metric, values in self._lines(replies) if not metric.is_share]
         return np.array(lines, float) if lines else None
+
+    def _lines(self, replies: Replies) -> Iterator[tuple[ProbedMetric, npt.NDArray[np.float64]]]:
+        """Yield each probe's metric with its values; those that could not be read are not a number."""
+        for probe, values in zip(self.probes, replies.values, strict=True):
+            yield self.metrics[probe.metric], np.array(values, float)
 
 
 def metric_of(evaluator: Evaluator) -> ProbedMetric | None:
@@ -172,24 +147,11 @@ def metric_of(evaluator: Evaluator) -> ProbedMetric | None:
     found: Metric | None = next((m for m in evaluator.metrics if m.primary and not m.dataset_level), None)
     if found is None:
         return None
-    return ProbedMetric(
-        evaluator=evaluator.spec.id,
-        params=evaluator.params.model_dump(mode="json"),
-        metric=found.key,
-        threshold=found.threshold,
-        higher_is_better=found.higher_is_better,
-        low=found.range[0],
-        high=found.range[1],
-        is_share=found.share,
-    )
+    return ProbedMetric(**row_metric(evaluator, found), params=evaluator.params.model_dump(mode="json"))
 
 
 def save_enrolment(store: Store, key: str, enrolment: Enrolment) -> None:
-    """Write an enrolment.
-
-    Args:
-        key: The judge.
-    """
+    """Write an enrolment."""
     record = asdict(enrolment) | {
         "metrics": [asdict(metric) | _bounds(metric) for metric in enrolment.metrics],
         "probes": [{"metric": probe.metric, "row": _row_record(probe.row)} for probe in enrolment.probes],
@@ -199,9 +161,6 @@ def save_enrolment(store: Store, key: str, enrolment: Enrolment) -> None:
 
 def find_enrolment(store: Store, key: str, epoch: int) -> Enrolment | None:
     """Return the youngest enrolment of a judge in an epoch.
-
-    Args:
-        key: The judge.
 
     Raises:
         StoreError: Its file is damaged.
@@ -223,9 +182,6 @@ def find_enrolment(store: Store, key: str, epoch: int) -> Enrolment | None:
 def _bounds(metric: ProbedMetric) -> dict[str, str | float]:
     """Return the ends of a range as JSON can hold them."""
     return {name: value if abs(value := getattr(metric, name)) < float("inf") else str(value) for name in _ENDS}
-
-
-_ENDS: Final = ("low", "high")
 
 
 def _row_record(row: Row) -> dict[str, Any]:
@@ -276,12 +232,7 @@ def ask_probes(
 
     Args:
         store: The store, with the ledger that has what was asked on this occasion before.
-        judge: The judge, in its epoch.
-        settings: Where the user's own evaluators are.
-        metrics: The metrics of the probes.
         occasion: Equal occasions get the same replies, another one fresh ones.
-        replies: Replies to each probe.
-        limits: What calls count against.
 
     Raises:
         NotChecked: The judge does not answer, refuses at least half of the probes, or may not be asked.
@@ -318,11 +269,7 @@ def configs_of(metrics: Sequence[ProbedMetric], judge: JudgeConfig) -> tuple[str
 
 
 def _asking(metric: ProbedMetric, judge: JudgeConfig) -> Evaluator:
-    """Return the evaluator, which asks this judge whatever judge its parameters name.
-
-    Raises:
-        NotChecked: It is not known here.
-    """
+    """Return the evaluator, which asks this judge whatever judge its parameters name."""
     if find(metric.evaluator) is None:
         raise NotChecked(
             f"The judge {judge.key!r} was not checked: it is enrolled with the evaluator {metric.evaluator!r}, which "
@@ -336,11 +283,7 @@ def _asking(metric: ProbedMetric, judge: JudgeConfig) -> Evaluator:
 
 
 def _check_answered(judge: JudgeConfig, scores: Sequence[Sequence[StoredScore]], keys: Sequence[str]) -> None:
-    """Refuse replies that say nothing of the judge.
-
-    Raises:
-        NotChecked: See :func:`ask_probes`.
-    """
+    """Refuse replies that say nothing of the judge."""
     missing = [
         value
         for line, key in zip(scores, keys, strict=True)
@@ -387,11 +330,6 @@ def enrol(
 
     What it is compared with later is its youngest enrolment.
 
-    Args:
-        settings: Where the user's own evaluators are.
-        metrics: The metrics of the probes.
-        limits: What calls count against.
-
     Raises:
         UsageError: It is a jury, or it runs here, so that it cannot change by itself.
         NotChecked: It does not answer.
@@ -415,10 +353,6 @@ def accept(store: Store, judge: JudgeConfig, settings: Settings, *, limits: Limi
     """Begin the next epoch of a judge, and enrol it as it is now with the same probes.
 
     Scores of the epochs before stay, and none of them is taken for one of the new epoch.
-
-    Args:
-        settings: Where the user's own evaluators are.
-        limits: What calls count against.
 
     Raises:
         UsageError: It is not enrolled.

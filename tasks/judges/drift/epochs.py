@@ -35,7 +35,6 @@ def judge_files(store: Store, key: str, kind: str) -> Iterator[tuple[str, dict[s
     """Yield the files of one kind that a store has of a judge, by name, in order.
 
     Args:
-        key: The judge.
         kind: ``epochs``, ``enrolments`` or ``checks``.
 
     Raises:
@@ -60,10 +59,7 @@ def keep(store: Store, key: str, kind: str, name: str, content: dict[str, Any]) 
     One that a killed process left here reaches the bucket as well.
 
     Args:
-        key: The judge.
         kind: ``epochs``, ``enrolments`` or ``checks``.
-        name: The file's name without its ending.
-        content: What it says.
     """
     path = store.root / FOLDER / key / kind / f"{name}.json"
     if not path.exists():
@@ -82,22 +78,12 @@ def enrolled_keys(store: Store) -> list[str]:
 
 
 def epoch_of(store: Store, key: str) -> int:
-    """Return the epoch that a judge is in: 0 until a change of it is accepted.
-
-    Args:
-        key: The judge.
-    """
+    """Return the epoch that a judge is in: 0 until a change of it is accepted."""
     return max((int(name) for name, _ in judge_files(store, key, "epochs")), default=0)
 
 
 def begin_epoch(store: Store, key: str, epoch: int, at: datetime) -> None:
-    """Put on record that a change of a judge was accepted.
-
-    Args:
-        key: The judge.
-        epoch: The epoch that begins.
-        at: The time.
-    """
+    """Put on record that a change of a judge was accepted."""
     keep(store, key, "epochs", f"{epoch:04d}", {"accepted": at.isoformat(timespec="seconds")})
 
 

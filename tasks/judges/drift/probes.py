@@ -80,7 +80,6 @@ def probes_of_file(
     """Draw rows of a dataset; by the judge's verdicts where it judged them in an earlier run, else at random.
 
     Args:
-        file: The dataset.
         settings: The settings, whose judge this is.
         number: Probes wanted, which the evaluators share.
         evaluators: The evaluators; those that suit the dataset when empty.
@@ -116,12 +115,7 @@ def probes_of_file(
 
 
 def canary_probes(store: Store, file: str, metrics: Sequence[ProbedMetric]) -> list[Probe]:
-    """Return canaries of the evaluators that are probed.
-
-    Args:
-        file: The file of canaries.
-        metrics: The metrics that are probed.
-    """
+    """Return canaries of the evaluators that are probed."""
     found = []
     for canary in read_canaries(load_dataset(store, file).path, source=file):
         for place, metric in enumerate(metrics):
@@ -141,14 +135,9 @@ def _share(number: int, place: int, parts: int) -> int:
 
 
 def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> npt.NDArray[np.int64]:
-    """Return places of rows in the judged rows: half of them near the limit of verdicts, the others of either verdict.
-
-    Args:
-        metric: The metric that a judge is probed for.
-        number: Rows wanted.
-    """
+    """Return places of judged rows: half of them near the limit of verdicts, the others of either verdict."""
     values = judged.values
-    passes = [metric.passes(value) for value in values.tolist()]
+    passes = metric.passes(values)
     order = np.array(_shuffled(range(len(values)), judged.keys), np.int64)
     chosen: list[int] = []
     if len(np.unique(values)) > 2:  # else no row is nearer to the threshold than another

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.ground.files import digest, write_json
 
 if TYPE_CHECKING:
@@ -24,8 +23,16 @@ if TYPE_CHECKING:
     from leadline.tasks.judges.labels.label_report import LabelReport
     from leadline.tasks.judges.labels.label_sets import LabelSet
 
+MEASURES: Final = tuple(
+    "accuracy kappa kappa_low kappa_high ac1 alpha people_alpha recall_fail recall_pass rank_correlation".split()
+)
+"""Fields of a certificate that say how far people and judge agree; ``None`` where that is not known."""
+
 EARNED: Final = ("valid", "failed")
 """States that enough labels of rows drawn at random lead to, one way or the other."""
+
+
+_ADVICE: Final = "Set it aside: leadline store verify --repair. It is earned again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,53 +105,34 @@ def certificate_of(
     """Return what a report of labels certifies, of all models together.
 
     Args:
-        metric: The metric, in its configuration.
-        report: What labels say of it.
-        run: The run whose rows were labelled.
         label_sets: Names of the sets that have the labels.
         held_out: Whether the report is of labels only that no prompt was chosen by.
     """
-    nothing = Certificate(
+    every = report.models[-1] if report.models else None  # there is none where no row was scored
+    measured: dict[str, Any] = {"people_alpha": report.people_alpha}
+    if every is not None:
+        measured["rank_correlation"] = every.rank_correlation
+    if every is not None and (agreed := every.agreed) is not None:
+        measured |= {name: getattr(agreed, name) for name in ("kappa", "kappa_low", "kappa_high", "ac1", "alpha")}
+        bad, good = agreed.recall_fail, agreed.recall_pass
+        measured |= {"accuracy": agreed.accuracy.value, "recall_fail": bad.value, "recall_pass": good.value}
+        measured |= {"n_bad": bad.n, "n_good": good.n}
+    finite: dict[str, Any] = {name: value if math.isfinite(value) else None for name, value in measured.items()}
+    return Certificate(
         question=metric.id,
         config=metric.config,
         threshold=metric.threshold,
-        state="none",
+        state=every.state if every else "none",
         run=run,
         earned=datetime.now(UTC).isoformat(timespec="seconds"),
         held_out=held_out,
         label_sets=tuple(label_sets),
         labels=report.labels_digest,
-        n_labels=0,
-        n_people=0,
+        n_labels=every.labels if every else 0,
+        n_people=every.people if every else 0,
         labelled_from=report.labelled_from,
         labelled_to=report.labelled_to,
-        people_alpha=_known(report.people_alpha),
-    )
-    if not report.models:  # no row was scored
-        return nothing
-    every = report.models[-1]
-    found = replace(
-        nothing,
-        state=every.state,
-        n_labels=every.labels,
-        n_people=every.people,
-        rank_correlation=_known(every.rank_correlation),
-    )
-    agreed = every.agreed
-    if agreed is None:
-        return found
-    return replace(
-        found,
-        accuracy=_known(agreed.accuracy.value),
-        kappa=_known(agreed.kappa),
-        kappa_low=_known(agreed.kappa_low),
-        kappa_high=_known(agreed.kappa_high),
-        ac1=_known(agreed.ac1),
-        alpha=_known(agreed.alpha),
-        recall_fail=_known(agreed.recall_fail.value),
-        recall_pass=_known(agreed.recall_pass.value),
-        n_bad=agreed.recall_fail.n,
-        n_good=agreed.recall_pass.n,
+        **finite,
     )
 
 
@@ -152,11 +140,8 @@ def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
     """Write a certificate beside its labels, unless the same one is there, and return its file.
 
     One that a killed process left here reaches the bucket as well.
-
-    Args:
-        certificate: The certificate, earned.
     """
-    path = _folder(labels) / f"{_name(asdict(certificate))}.json"
+    path = labels.folder / "certificates" / f"{_name(asdict(certificate))}.json"
     if not path.exists():
         write_json(path, asdict(certificate))
     labels.store.sync([path.parent])
@@ -172,21 +157,14 @@ def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
     Raises:
         StoreError: A file is damaged.
     """
-    folder = _folder(labels)
-    labels.store.sync([folder])
     names = {field.name for field in fields(Certificate)}
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            known = {name: value for name, value in record.items() if name in names}
-            found.append(Certificate(**known | {"label_sets": tuple(record.get("label_sets", [labels.name]))}))
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"The certificate in {path} cannot be read: {error}.",
-                hint="Set it aside: leadline store verify --repair. It is earned again.",
-                code=ErrorCode.STORE_FAILED,
-            ) from error
+
+    def read(path: Path) -> Certificate:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        known = {name: value for name, value in record.items() if name in names}
+        return Certificate(**known | {"label_sets": tuple(record.get("label_sets", [labels.name]))})
+
+    found = labels.files("certificate", "certificates/*.json", read, _ADVICE)
     return sorted((each for each in found if each.question == question), key=lambda each: each.earned)
 
 
@@ -210,14 +188,6 @@ def certificate_for(metric: JudgedMetric, kept: Sequence[Certificate]) -> Certif
     return next(reversed(held_out or same), None)
 
 
-def _folder(labels: LabelSet) -> Path:
-    return labels.folder / "certificates"
-
-
 def _name(record: Mapping[str, Any]) -> str:
     """Return the name of a certificate's file: the digest of what it says, whenever and by which run it was earned."""
     return digest({name: value for name, value in record.items() if name not in ("run", "earned")})[:24]
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
+
 from leadline.evaluators.ground import ErrorCode, UsageError, count
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from leadline.tasks.judges.labels.judged_rows import JudgedRows
@@ -45,7 +46,6 @@ def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int
     """Return rows drawn at random, as many for each model, and no more than asked for.
 
     Args:
-        judged: The rows that were judged.
         number: The most rows in all; of whole clusters, a few less.
         how: ``uniform`` gives every row the same chance, but tops up to 20 rows of either verdict, where rows pass or
             fail; ``balanced`` takes half of the rows from those that the judge fails; ``by-score`` as many from each
@@ -55,8 +55,6 @@ def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int
     Raises:
         UsageError: There is no row, or the number is too small for a single cluster.
     """
-    import numpy as np
-
     if not len(judged.rows):
         raise UsageError(
             f"{judged.metric.id} scored no row of this run.",
@@ -83,12 +81,8 @@ def strata_of(judged: JudgedRows, rows: npt.NDArray[np.int64], how: Drawing) -> 
     """Return the stratum of each of one model's rows: copies of a case are in that of their mean.
 
     Args:
-        judged: The rows that were judged.
         rows: The model's places in them.
-        how: How rows are drawn.
     """
-    import numpy as np
-
     _, of_row = np.unique(judged.clusters[rows], return_inverse=True)
     means = np.bincount(of_row, judged.values[rows]) / np.bincount(of_row)
     if how == "by-score":
@@ -104,8 +98,6 @@ def _draw_of_model(
     judged: JudgedRows, rows: npt.NDArray[np.int64], wanted: int, how: Drawing, seed: str
 ) -> list[Drawn]:
     """Return rows of one model."""
-    import numpy as np
-
     _, of_row = np.unique(judged.clusters[rows], return_inverse=True)
     members = [rows[of_row == number] for number in range(int(of_row.max()) + 1)]
     strata = dict(zip(of_row.tolist(), strata_of(judged, rows, how), strict=True))

@@ -221,12 +221,8 @@ class _Rows:
 
 def _values(judged: JudgedLabels) -> Floats:
     """Return a judge's values: passes and fails as 1 and 0, not a number where it gave none."""
-    values = np.array([math.nan if each.value is None else each.value for each in judged.verdicts], dtype=float)
-    if not judged.judging.metric.is_binary:
-        return values
-    passes = judged.judging.metric.passes(values).astype(float)
-    passes[np.isnan(values)] = math.nan
-    return passes
+    metric = judged.judging.metric
+    return metric.votes(judged.values()) if metric.is_binary else judged.values()
 
 
 def _too_few(judged: Mapping[str, JudgedLabels], told: int, common: int) -> LeadlineError:
@@ -269,7 +265,6 @@ def costs_of(calls: Iterable[Sequence[str]], replies: Mapping[str, Mapping[str, 
     """Return what replies cost in money and time.
 
     Args:
-        calls: The calls of each row.
         replies: What is on record of them: ``cost_usd`` and ``seconds``, by digest.
     """
     rows = list(calls)

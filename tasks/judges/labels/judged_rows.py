@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, UsageError, listing
 from leadline.tasks.analyse.clusters import perturbation_clusters
@@ -12,9 +15,10 @@ from leadline.tasks.db import open_run, records, show_row_scores, sql
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
+
+    from leadline.evaluators.core import Evaluator, Metric
 
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
@@ -23,15 +27,10 @@ HALF: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedMetric:
-    """A metric of a run.
+class RowMetric:
+    """A metric that rows have, and what its values mean.
 
     Attributes:
-        metric_id: Its number in the run.
-        evaluator: Id of its evaluator.
-        metric: Its key.
-        description: What it measures.
-        config: Digest of the evaluator's configuration, of which judge and prompt are a part.
         threshold: From where a value passes.
         higher_is_better: Its direction.
         low: Least value of its range.
@@ -39,17 +38,54 @@ class JudgedMetric:
         is_share: Whether values are 0 or 1.
     """
 
-    metric_id: int
     evaluator: str
     metric: str
-    name: str
-    description: str
-    config: str
     threshold: float | None
     higher_is_better: bool
     low: float
     high: float
     is_share: bool
+
+    @property
+    def limit(self) -> float:
+        """The threshold, or one half where there is none."""
+        return HALF if self.threshold is None else self.threshold
+
+    def passes(self, values: Floats) -> npt.NDArray[np.bool_]:
+        """Say which values pass: those on the good side of the limit. Not a number never does."""
+        return values >= self.limit if self.higher_is_better else values <= self.limit
+
+    def votes(self, values: Floats) -> Floats:
+        """Return values as passes and fails, 1 and 0; not a number stays."""
+        return np.where(np.isnan(values), math.nan, self.passes(values))
+
+
+def row_metric(evaluator: Evaluator, metric: Metric) -> dict[str, Any]:
+    """Return the fields of :class:`RowMetric` of an evaluator's metric."""
+    return {
+        "evaluator": evaluator.spec.id,
+        "metric": metric.key,
+        "threshold": metric.threshold,
+        "higher_is_better": metric.higher_is_better,
+        "low": float(metric.range[0]),
+        "high": float(metric.range[1]),
+        "is_share": metric.share,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedMetric(RowMetric):
+    """A metric of a run.
+
+    Attributes:
+        metric_id: Its number in the run.
+        config: Digest of the evaluator's configuration, of which judge and prompt are a part.
+    """
+
+    metric_id: int
+    name: str
+    description: str
+    config: str
 
     @property
     def id(self) -> str:
@@ -61,11 +97,6 @@ class JudgedMetric:
         """True if rows pass or fail; otherwise they have numbers."""
         return self.is_share or self.threshold is not None
 
-    def passes(self, values: Floats) -> npt.NDArray[np.bool_]:
-        """Say which values pass: those on the good side of the threshold, or of one half where there is none."""
-        limit = HALF if self.threshold is None else self.threshold
-        return values >= limit if self.higher_is_better else values <= limit
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedRows:
@@ -74,8 +105,6 @@ class JudgedRows:
     Attributes:
         rows: Number of each row in the run.
         keys: Digest of what a person sees of it.
-        cases: Key of its case.
-        models: Key of its model.
         clusters: Number of its original, which its perturbed copies share.
         values: Its score.
     """
@@ -91,14 +120,9 @@ class JudgedRows:
     def of_model(self, model: str) -> JudgedRows:
         """Return the rows of one model.
 
-        Args:
-            model: Its key.
-
         Raises:
             UsageError: None is of it.
         """
-        import numpy as np
-
         own = np.array([name == model for name in self.models], dtype=bool)
         if not own.any():
             known = sorted(set(self.models))
@@ -165,11 +189,8 @@ def rows_of(
     """Return the rows that a query gives, with their clusters.
 
     Args:
-        metric: What they are about.
         query: Gives ``row_id, case_id, case_key, model_key, value, key``.
     """
-    import numpy as np
-
     found: Mapping[str, Any] = connection.execute(query, list(parameters)).fetchnumpy()
     families = perturbation_clusters(connection)
     cases = found["case_id"].astype(np.int64)

@@ -24,7 +24,7 @@ from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db import attach_dataset, connect, literal, records, sql
 from leadline.tasks.ground.files import scratch_folder
-from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, row_metric
 from leadline.tasks.judges.labels.labelled_rows import LabelledRow, LabelledRows
 from leadline.tasks.plan import planner
 from leadline.tasks.plan.cost import estimate, require_prices
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from leadline.evaluators.core import Evaluator
+    from leadline.tasks.judges.labels.judged_rows import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,10 @@ class JudgedLabels:
         """The number of rows without a value by the reason."""
         return dict(Counter(verdict.problem for verdict in self.verdicts if verdict.value is None))
 
+    def values(self) -> Floats:
+        """Return the judge's values in the order of the rows; not a number where it gave none."""
+        return np.array([each.value for each in self.verdicts], dtype=float)
+
     def judged_rows(self) -> JudgedRows:
         """Return the rows with a value in the form in which the rows of a run are held against labels."""
         told = [
@@ -151,7 +156,6 @@ def judging_by(
 
     Args:
         judges: The judge, and after it the others that can be asked.
-        settings: What else evaluators see.
         params: The evaluator's parameters by name, those that differ from the defaults.
 
     Raises:
@@ -168,19 +172,9 @@ def judging_by(
             code=ErrorCode.LABEL_SET,
         )
     [job] = make_jobs([evaluator], settings)
-    metric = JudgedMetric(
-        metric_id=0,
-        evaluator=name,
-        metric=key,
-        name=found.name,
-        description=found.description,
-        config=job.config,
-        threshold=run_threshold(evaluator, found, load_policy(DEFAULT).rule(evaluator.spec, found)),
-        higher_is_better=found.higher_is_better,
-        low=float(found.range[0]),
-        high=float(found.range[1]),
-        is_share=found.share,
-    )
+    threshold = run_threshold(evaluator, found, load_policy(DEFAULT).rule(evaluator.spec, found))
+    fields = row_metric(evaluator, found) | {"threshold": threshold}
+    metric = JudgedMetric(**fields, metric_id=0, name=found.name, description=found.description, config=job.config)
     return Judging(evaluator, settings, job, metric)
 
 
@@ -215,7 +209,6 @@ def judge_labelled_rows(
     """Return a judge's verdicts on labelled rows, after asking it about those that the store has none of.
 
     Args:
-        judging: The judge with its evaluator.
         limits: What may be spent, under this occasion.
         occasion: The name under which calls are put on record; a new one by default.
 

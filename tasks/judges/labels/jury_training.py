@@ -118,9 +118,7 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
             hint='Use combine = "majority", which takes the median.',
             code=ErrorCode.LABEL_SET,
         )
-    values = np.array(
-        [[math.nan if each.value is None else each.value for each in judged[name].verdicts] for name in names]
-    )
+    values = np.array([judged[name].values() for name in names])
     labels = labelled.values(binary=binary)
     if binary:
         labels = np.where(labels == TIE, math.nan, labels)
@@ -132,7 +130,7 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
     clusters = np.array([row.cluster for row in labelled.rows], dtype=np.int64)
     said = _Said(labels[tested], stands_for[tested], clusters[tested])
     if metric.is_share:
-        votes = _votes(metric, values)
+        votes = metric.votes(values)
         weights = _rates(labelled.question, names, votes[:, used], labels[used], stands_for[used])
         held_out = _measure_sides(names, votes[:, tested], said, weights)
     else:
@@ -158,13 +156,6 @@ def _stands_for(labelled: LabelledRows, aside: Bools) -> Floats:
         rows = tuple(row for row, chosen in zip(labelled.rows, part.tolist(), strict=True) if chosen)
         found[part] = replace(labelled, rows=rows).weights()
     return found
-
-
-def _votes(metric: JudgedMetric, values: Floats) -> Floats:
-    """Return values as passes and fails, 1 and 0; not a number stays."""
-    passes = metric.passes(values).astype(float)
-    passes[np.isnan(values)] = math.nan
-    return passes
 
 
 def _errors(metric: JudgedMetric, values: Floats, labels: Floats, *, binary: bool) -> Floats:
@@ -255,7 +246,7 @@ def _measure_numbers(
     found = []
     for name, given in numbers.items():
         if passing is not None:
-            votes = _votes(passing, np.array(given, dtype=float)).tolist()
+            votes = passing.votes(np.array(given, dtype=float)).tolist()
             found.append(_agreement(name, [None if math.isnan(vote) else bool(vote) for vote in votes], said))
             continue
         decided = ~np.isnan(given)
@@ -276,11 +267,7 @@ def _number(values: Sequence[float], weights: Sequence[float], how: str) -> floa
 
 
 def toml_of(jury: JuryConfig, learned: MetricWeights) -> str:
-    """Return the tables of a jury with its weights, those of other metrics included.
-
-    Args:
-        learned: The weights of one metric.
-    """
+    """Return the tables of a jury with its weights, those of other metrics included."""
     name = _key(jury.key)
     lines = [
         f"[judges.{name}]",

@@ -122,10 +122,6 @@ def whole_sample(
 ) -> LabelSample | None:
     """Return as a sample the rows of those models of which every judged row has a label: nobody chose among them.
 
-    Args:
-        labels: Labels of the metric.
-        samples: The samples in which rows were drawn.
-
     Returns:
         The sample, in which each row has the chance 1; ``None`` where there is no such model, or its rows were drawn.
     """
@@ -244,7 +240,6 @@ def labels_of_question(
     Args:
         question: ``EVALUATOR.METRIC``.
         set_name: Only this set of labels; by default all together.
-        brought: Returns labels that came with datasets.
 
     Raises:
         UsageError: There is no such set.
@@ -294,18 +289,14 @@ def question_rows(store: Store, run: Run, question: str) -> JudgedRows:
 
 def _answered(connection: DuckDBPyConnection, question: str) -> JudgedRows:
     name, criterion = CRITERIA[question]
-    metric = JudgedMetric(-1, question, "", name, criterion, "", None, True, 0.0, 1.0, is_share=True)
+    metric = JudgedMetric(question, "", None, True, 0.0, 1.0, True, -1, name, criterion, "")
     return rows_of(connection, metric, sql("labels/answered").format(row_key=sql("labels/row_key")))
 
 
 def show_question_labels(
     connection: DuckDBPyConnection, store: Store, run: Run, known: Mapping[str, KnownLabels]
 ) -> None:
-    """Fill the table ``question_labels``.
-
-    Args:
-        known: What people said, by question.
-    """
+    """Fill the table ``question_labels``."""
     lines = []
     for question in CRITERIA.keys() & known.keys():
         said = known[question]

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core import Evaluator, Metric, all_evaluators, find
 from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
-from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.load.label import Label, read_label
+
+if TYPE_CHECKING:
+    from leadline.tasks.judges.labels.judged_rows import JudgedRows
 
 MOST_BYTES: Final = 256 << 20
 _GIVEN: Final = ("value", "person", "note", "at", "saw_judge")
@@ -94,7 +96,6 @@ def write_labels(
     A line is one that ``labels sample`` wrote, filled in: what was asked is ``question_id``, ``question`` is a text.
 
     Args:
-        path: The file, for its suffix.
         seen: Model and texts of the rows, by what was asked and the row's key; those of a row that is not here are
             empty.
 
@@ -124,7 +125,6 @@ def csv_text(names: Iterable[str], records: Iterable[Mapping[str, Any]]) -> str:
     """Return records as CSV, whose texts no spreadsheet calculates unless the user asked for the exact ones.
 
     Args:
-        names: The columns.
         records: The records; a column that one lacks is empty, and a list is its parts with empty lines between.
     """
     shown = guarded_cell if is_guarded() else str
@@ -142,11 +142,7 @@ def csv_text(names: Iterable[str], records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def unknown_format(path: Path, known: str) -> UsageError:
-    """Return the error for a file whose suffix is that of no format.
-
-    Args:
-        known: The suffixes that there are.
-    """
+    """Return the error for a file whose suffix is that of no format."""
     return UsageError(f"{path.name} is no file of labels.", hint=f"Give it {known}.", code=ErrorCode.LABEL_FILE)
 
 

@@ -65,8 +65,6 @@ class LabelledModel:
     """A judge's scores of one model beside people's labels.
 
     Attributes:
-        model: Key of the model.
-        judged: Rows that were judged.
         independent: Independent rows that these are worth: copies of a case, which are judged alike, are few.
         judge: What the judge says of them: the share that passes, or the mean.
         labels: Rows with a label that tells.
@@ -188,9 +186,7 @@ def report_labels(
     """Return what labels say of a metric of a run.
 
     Args:
-        judged: The rows that the metric scored.
         labels: The last label of each person on each row.
-        samples: The samples in which rows were drawn.
         bootstrapped: Give what takes a thousand samples too: the interval of the people's alpha and the advice.
     """
     metric = judged.metric

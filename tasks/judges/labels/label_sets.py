@@ -17,20 +17,21 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
 from leadline.tasks.ground.files import digest, replacing, write_json
-from leadline.tasks.judges.labels.drawing import Drawing, Drawn
-from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.load.label import Label
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
+
+    from leadline.tasks.judges.labels.drawing import Drawing, Drawn
+    from leadline.tasks.judges.labels.judged_rows import JudgedRows
 
 
 DEFAULT_SET: Final = "labels"
@@ -42,6 +43,8 @@ _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 _MOST_CHANGED: Final = 0.05
 """Share of a sample's answers that may have changed in a run for which the sample stands."""
 
+T = TypeVar("T")
+
 _Row: TypeAlias = tuple[str, str]
 """What people see of a row, and its model."""
 
@@ -52,8 +55,6 @@ class SampledRow:
 
     Attributes:
         key: Digest of what they see of it.
-        case: Key of its case.
-        model: Key of its model.
         stratum: What it was drawn from.
         chance: The chance with which it was drawn.
     """
@@ -130,26 +131,36 @@ class LabelSet:
         Raises:
             StoreError: A file is damaged.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        self.store.sync([self.folder])
-        found: list[Label] = []
-        for path in sorted(self.folder.glob("*.parquet")):
-            try:
-                found += [Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist()]
-            except (pa.ArrowException, OSError, ValueError) as error:
-                raise StoreError(
-                    f"The labels in {path} cannot be read: {error}.", hint=LABELS_ADVICE, code=ErrorCode.STORE_FAILED
-                ) from error
+        found = (
+            Label(**line)
+            for table in self.files("labels", "*.parquet", _read_table, LABELS_ADVICE)
+            for line in table.to_pylist()
+        )
         return sorted(found, key=lambda label: label.at)
 
-    def labels(self, question: str | None = None) -> list[Label]:
-        """Return the last label of each person on each row.
+    def files(self, what: str, pattern: str, read: Callable[[Path], T], advice: str) -> Iterator[T]:
+        """Yield the content of the set's files of a kind, by name.
 
         Args:
-            question: Only labels of this metric.
+            what: The kind: ``labels``, ``sample`` or ``certificate``.
+            pattern: The files below the set's folder.
+            advice: What to do about a damaged one.
+
+        Raises:
+            StoreError: A file is damaged.
         """
+        folder = (self.folder / pattern).parent
+        self.store.sync([folder])
+        for path in sorted(folder.glob(Path(pattern).name)):
+            try:
+                yield read(path)
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                raise StoreError(
+                    f"The {what} in {path} cannot be read: {error}.", hint=advice, code=ErrorCode.STORE_FAILED
+                ) from error
+
+    def labels(self, question: str | None = None) -> list[Label]:
+        """Return the last label of each person on each row."""
         last = {(label.key, label.question, label.person): label for label in self.history()}
         return [label for label in last.values() if question in (None, label.question)]
 
@@ -163,22 +174,10 @@ class LabelSet:
     def samples(self, question: str | None = None) -> list[LabelSample]:
         """Return the samples that people were given.
 
-        Args:
-            question: Only samples for this metric.
-
         Raises:
             StoreError: A file is damaged.
         """
-        folder = self.folder / "samples"
-        self.store.sync([folder])
-        found = []
-        for path in sorted(folder.glob("*.json")):
-            try:
-                found.append(read_sample(path))
-            except (OSError, ValueError, TypeError, KeyError) as error:
-                raise StoreError(
-                    f"The sample in {path} cannot be read: {error}.", hint=SAMPLE_ADVICE, code=ErrorCode.STORE_FAILED
-                ) from error
+        found = self.files("sample", "samples/*.json", read_sample, SAMPLE_ADVICE)
         return [sample for sample in found if question in (None, sample.question)]
 
 
@@ -214,15 +213,7 @@ def find_label_set(store: Store, name: str) -> LabelSet:
 def make_sample(
     run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Drawing, seed: int, model: str | None = None
 ) -> LabelSample:
-    """Return what was drawn as a sample; the same rows of the same scores have the same id.
-
-    Args:
-        judged: The rows that were judged.
-        drawn: The rows drawn from them.
-        how: How they were drawn.
-        seed: By which seed.
-        model: The only model whose rows are meant.
-    """
+    """Return what was drawn as a sample; the same rows of the same scores have the same id."""
     metric = judged.metric
     rows = tuple(
         SampledRow(judged.keys[row.index], judged.cases[row.index], judged.models[row.index], row.stratum, row.chance)
@@ -257,7 +248,17 @@ def has_its_labels(path: Path, name: str) -> bool:
     return digest(pq.read_table(path).to_pylist()) == name
 
 
-def _schema() -> Any:
+def _read_table(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, schema=_schema())
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+
+
+def _schema() -> pa.Schema:
     import pyarrow as pa
 
     kinds = {"value": pa.float64(), "saw_judge": pa.bool_()}
@@ -295,11 +296,7 @@ class RowChance:
 
 
 def row_chances(judged: JudgedRows, samples: Sequence[LabelSample]) -> dict[_Row, RowChance]:
-    """Return the drawing of each row of the samples that stand for a run, by key and model.
-
-    Args:
-        judged: The rows of the run that were judged.
-    """
+    """Return the drawing of each row of the samples that stand for a run, by key and model."""
     drawings: defaultdict[str, list[_Drawing]] = defaultdict(list)
     for sample, model, rows in _standing(judged, samples):
         drawings[model].append(
@@ -318,11 +315,7 @@ def row_chances(judged: JudgedRows, samples: Sequence[LabelSample]) -> dict[_Row
 
 
 def holding_all(samples: Sequence[LabelSample], rows: set[_Row]) -> LabelSample | None:
-    """Return a sample that has all of some rows, the smallest one.
-
-    Args:
-        rows: Keys and models of the rows.
-    """
+    """Return a sample that has all of some rows, the smallest one."""
     holding = [sample for sample in samples if rows <= {(row.key, row.model) for row in sample.rows}]
     return min(holding, key=lambda sample: len(sample.rows), default=None)
 

@@ -41,9 +41,6 @@ class LabelledRow:
     Attributes:
         key: Digest of what people saw.
         dataset: Digest of the dataset that holds its texts.
-        row_id: Its number there.
-        case: Key of its case.
-        model: Key of its model.
         cluster: Number of its original among the labelled rows, which its perturbed copies share.
         labels: The last label of each person.
         chance: The chance with which it was drawn for labelling; not a number where somebody chose it.
@@ -111,7 +108,6 @@ def find_labelled_rows(store: Store, known: Mapping[str, KnownLabels], question:
     """Return the rows that people labelled.
 
     Args:
-        known: What people said, by question.
         question: ``EVALUATOR.METRIC``, or ``EVALUATOR``; ``""`` where people answered one question only.
 
     Raises:
@@ -142,12 +138,7 @@ def find_labelled_rows(store: Store, known: Mapping[str, KnownLabels], question:
 
 
 def texts_of(connection: DuckDBPyConnection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Return what a person sees of rows, by their number.
-
-    Args:
-        connection: A database with the dataset.
-        numbers: The rows' numbers.
-    """
+    """Return what a person sees of rows, by their number."""
     return {
         line["row_id"]: {
             "question": line["question"] or "",
@@ -160,11 +151,7 @@ def texts_of(connection: DuckDBPyConnection, numbers: Sequence[int]) -> dict[int
 
 
 def seen_rows(store: Store, known: Mapping[str, KnownLabels]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return model and texts of the labelled rows that are in the store, by what was asked and what was seen.
-
-    Args:
-        known: What people said, by question.
-    """
+    """Return model and texts of the labelled rows that are in the store, by what was asked and what was seen."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for question in (name for name, labels in known.items() if labels.labels):
         by_dataset: dict[str, list[LabelledRow]] = defaultdict(list)
@@ -258,7 +245,6 @@ def ties(judged: JudgedRows, labels: Sequence[Label]) -> list[Tie]:
     """Return the rows of a run on which people are tied, each thing that they saw once.
 
     Args:
-        judged: The rows that a metric scored.
         labels: The last label of each person on each row.
 
     Raises:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.ground import UsageError, count, listing, named_tables
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db import open_run
+from leadline.tasks.ground.templating import render
 from leadline.tasks.judges.labels.drawing import Drawn
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.label_files import csv_text, unknown_format
@@ -126,13 +128,7 @@ Task = Mapping[str, Any]
 
 
 def tasks_of(store: Store, run: Run, judged: JudgedRows, places: Sequence[int], sample: str) -> list[Task]:
-    """Return what people see of rows, without model and judge, in the order in which they are shown.
-
-    Args:
-        judged: The rows that were judged.
-        places: The places of those that are shown.
-        sample: Id of the sample they are.
-    """
+    """Return what people see of rows, without model and judge, in the order in which they are shown."""
     numbers = [int(judged.rows[place]) for place in places]
     with open_run(store, run, read_only=True) as connection:
         texts = texts_of(connection, numbers)
@@ -149,11 +145,7 @@ def tasks_of(store: Store, run: Run, judged: JudgedRows, places: Sequence[int], 
 
 
 def tasks_of_ties(store: Store, run: Run, judged: JudgedRows, tied: Sequence[Tie]) -> list[Task]:
-    """Return what the person sees who decides ties, with what others said; the label is :data:`ADJUDICATED`.
-
-    Args:
-        judged: The rows that were judged.
-    """
+    """Return what the person sees who decides ties, with what others said; the label is :data:`ADJUDICATED`."""
     tasks = tasks_of(store, run, judged, [tie.index for tie in tied], "")
     return [
         {**task, "sample": tie.sample, "said": tie.said, "person": ADJUDICATED}
@@ -162,13 +154,7 @@ def tasks_of_ties(store: Store, run: Run, judged: JudgedRows, tied: Sequence[Tie
 
 
 def why_more(judged: JudgedRows, drawn: Sequence[Drawn], number: int) -> str:
-    """Return why more rows than were drawn would be needed, and how to get them; ``""`` where these will do.
-
-    Args:
-        judged: The rows from which they were drawn.
-        drawn: The rows drawn.
-        number: The number that was asked for.
-    """
+    """Return why more rows than were drawn would be needed, and how to get them; ``""`` where these will do."""
     rows, got = Counter(judged.models), Counter(judged.models[row.index] for row in drawn)
     wanted = {model: min(LEAST_LABELS, most) for model, most in rows.items()}
     missing = max(wanted[model] - got[model] for model in rows)
@@ -192,7 +178,6 @@ def written(tasks: Sequence[Task], metric: JudgedMetric, path: Path, criterion: 
     """Return tasks as the text of a file: a page for ``.html``, CSV for ``.csv``, tasks of Label Studio for ``.json``.
 
     Args:
-        metric: The metric that they are about.
         path: The file, for its suffix; JSON Lines for ``.jsonl``.
         criterion: What people judge by, which the page shows.
 
@@ -216,13 +201,8 @@ def labelling_page(tasks: Sequence[Task], metric: JudgedMetric, criterion: Crite
     It hides models and the judge's verdicts, keeps what was said in the browser, and exports it as JSON.
 
     Args:
-        metric: The metric that they are about.
         criterion: What people judge by.
     """
-    from markupsafe import Markup
-
-    from leadline.tasks.ground.templating import render
-
     first = tasks[0] if tasks else {}
     data = {
         "sample": first.get("sample", ""),

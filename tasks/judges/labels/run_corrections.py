@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground import count
 from leadline.tasks.db import CertificateState, Certification, Correction, read_lines, records, replace_lines, sql
-from leadline.tasks.judges.labels.certificates import Certificate, certificate_for, certificate_of, keep_certificate
+from leadline.tasks.judges.labels.certificates import (
+    MEASURES,
+    Certificate,
+    certificate_for,
+    certificate_of,
+    keep_certificate,
+)
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics
 from leadline.tasks.judges.labels.known_labels import (
     KnownLabels,
@@ -32,7 +38,6 @@ from leadline.tasks.statistics.correction import Corrected, ErrorRates, in_words
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from leadline.tasks.judges.labels.certificates import Certificate
     from leadline.tasks.store.store import Run, Store
 
 
@@ -187,7 +192,7 @@ def correct_run(
         connection.execute(sql("labels/decided_by"), {"gate_on": gate_on})
     known = known_labels(store, set_name, lambda: [open_dataset_labels(connection, store, run)])
     show_question_labels(connection, store, run, known)
-    asked = [metric for metric in row_metrics(connection) if metric.id in known]
+    asked = [metric for metric in row_metrics(connection) if metric.id in known] if known else []
     lines: list[dict[str, Any]] = []
     certificates: list[dict[str, Any]] = []
     for metric in asked:
@@ -209,7 +214,6 @@ class LabelledMetric:
         known: What people said.
         report: What that says of this run's rows.
         certificate: The certificate that counts for its configuration; of another one where it is stale.
-        state: The certificate's state.
         borrowed: Whether it was earned on rows that are not in this run.
     """
 
@@ -221,11 +225,7 @@ class LabelledMetric:
     borrowed: bool
 
     def corrected(self, model: LabelledModel) -> Corrected | None:
-        """Return a model's corrected value: by its own labels, or else by error rates that its judge had elsewhere.
-
-        Args:
-            model: The model, of the report.
-        """
+        """Return a model's corrected value: by its own labels, or else by error rates that its judge had elsewhere."""
         found = self.certificate
         if model.corrected or self.state != "valid" or not self.borrowed or not self.report.binary:
             return model.corrected
@@ -245,8 +245,6 @@ def measure(
     certificate for other rows, and is not kept.
 
     Args:
-        judged: The rows that it scored.
-        known: What people said.
         keep: Keep the certificate if one was earned.
         bootstrapped: Let the report give what takes a thousand samples too.
     """
@@ -318,9 +316,6 @@ def good_share_wanted(metric: JudgedMetric, rule: Mapping[str, Any]) -> float | 
 
     Of a *must* metric that is all but the tolerated share. Of another it is the least share of passing answers that the
     policy names, else the place of the threshold in the metric's range: 75 % for a threshold of 0.75 in 0 to 1.
-
-    Args:
-        rule: Its line of the table ``rules``.
     """
     if metric.threshold is None or not math.isfinite(metric.low) or not math.isfinite(metric.high):
         return None
@@ -333,12 +328,7 @@ def good_share_wanted(metric: JudgedMetric, rule: Mapping[str, Any]) -> float | 
 
 
 def corrected_verdict(corrected: Corrected | None, wanted: float | None) -> str | None:
-    """Return whether a corrected share of good answers suffices: surely, surely not, or it cannot be told.
-
-    Args:
-        corrected: The share.
-        wanted: The least share.
-    """
+    """Return whether a corrected share of good answers suffices: surely, surely not, or it cannot be told."""
     if corrected is None or wanted is None:
         return None
     if corrected.low >= wanted:
@@ -362,16 +352,7 @@ def _certificate_line(labelled: LabelledMetric, judge: str) -> dict[str, Any]:
         "n_people": found.n_people,
         "labelled_from": found.labelled_from or None,
         "labelled_to": found.labelled_to or None,
-        "accuracy": found.accuracy,
-        "kappa": found.kappa,
-        "kappa_low": found.kappa_low,
-        "kappa_high": found.kappa_high,
-        "ac1": found.ac1,
-        "alpha": found.alpha,
-        "people_alpha": found.people_alpha,
-        "recall_fail": found.recall_fail,
-        "recall_pass": found.recall_pass,
-        "rank_correlation": found.rank_correlation,
+        **{name: getattr(found, name) for name in MEASURES},
         "to_judge": labelled.report.stale,
         "more_labels": labelled.report.models[-1].more_labels if labelled.report.models else None,
     }

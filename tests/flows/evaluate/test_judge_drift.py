@@ -143,7 +143,7 @@ def run_checks_of_another_day() -> Any:
 def test_a_judge_that_changes_while_a_run_of_seven_hours_asks_it_is_found_at_the_runs_end(
     judge: ChangingJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import leadline.tasks.judges.drift.run_judges as module
+    import leadline.tasks.judges.drift.judge_standing as module
 
     class Later(module.datetime):  # type: ignore[name-defined,misc]
         @classmethod

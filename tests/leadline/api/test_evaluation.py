@@ -109,10 +109,6 @@ def test_runs_are_compared_without_prefect(tmp_path: Path) -> None:
         leadline.compare(before.id, margn=0.02)
 
 
-def test_the_store_is_opened_by_its_place(tmp_path: Path) -> None:
-    assert leadline.open_store(tmp_path / "store").root == tmp_path / "store"
-
-
 @pytest.mark.e2e
 def test_two_files_are_evaluated_and_compared(tmp_path: Path, api: dict[str, str]) -> None:
     rows = [f"Question {n}?,The answer is {n},{{}}" for n in range(12)]

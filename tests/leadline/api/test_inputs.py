@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -136,9 +135,7 @@ def loaded(store: Store, data: Any, folder: Path, **options: Any) -> list[tuple[
         CASES,
         TestCases(CASES),
     ],
-    ids=lambda data: (
-        data if isinstance(data, str) else f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
-    ),
+    ids=named,
 )
 def test_every_kind_of_data_loads_to_the_same_rows(store: Store, data: Any, tmp_path: Path) -> None:
     if isinstance(data, str):
@@ -178,7 +175,7 @@ def test_classes_of_hugging_face_have_their_names(store: Store, tmp_path: Path) 
     assert [row[1] for row in loaded(store, data, tmp_path)] == [["good"], ["bad"]]
 
 
-@dataclasses.dataclass
+@dataclass
 class Deep:
     inner: Any
 

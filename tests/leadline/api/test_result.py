@@ -172,6 +172,7 @@ def test_the_store_gives_frames(result: leadline.Result, place: Path) -> None:
 
 def test_a_store_without_runs_gives_empty_frames(tmp_path: Path) -> None:
     store = leadline.open_store(tmp_path / "store")
+    assert store.root == tmp_path / "store"
     assert store.runs().empty
     assert store.history("bleu").empty
 

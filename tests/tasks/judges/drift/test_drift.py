@@ -16,9 +16,8 @@ from leadline.tasks.judges.drift import enrolment as enrolments
 from leadline.tasks.judges.drift.drift_check import check_judge, details_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, accept, enrol, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_key, with_epochs
-from leadline.tasks.judges.drift.judge_standing import standing_of
+from leadline.tasks.judges.drift.judge_standing import JUDGES, quarantined_judges, standing_of, watch
 from leadline.tasks.judges.drift.probes import probes_of_file
-from leadline.tasks.judges.drift.run_judges import JUDGES, quarantined_judges, watch
 from leadline.tasks.statistics.judge_stability import SUSPICIOUS
 from leadline.tasks.store.store import Store
 from tests.support.judges.changing_judge import ChangingJudge

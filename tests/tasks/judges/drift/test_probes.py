@@ -21,7 +21,9 @@ def test_half_of_the_probes_are_near_the_limit_of_their_verdicts_and_either_verd
     store, run = make_run(tmp_path, rows=rows, evaluators=[Toy(judged=True)], scores=given)
     judged = read_judged_rows(store, run, "toy")
     judged = dataclasses.replace(judged, metric=dataclasses.replace(judged.metric, threshold=None, low=1.0, high=5.0))
-    metric = ProbedMetric("toy", {}, "value", threshold, higher_is_better=True, low=1.0, high=5.0, is_share=False)
+    metric = ProbedMetric(
+        "toy", "value", threshold, higher_is_better=True, low=1.0, high=5.0, is_share=False, params={}
+    )
     values = judged.values[drawn(judged, metric, 40)]
     near = 4 * 10.5 / 99
     assert sum(abs(values - limit) <= near) >= 20

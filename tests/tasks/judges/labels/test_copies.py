@@ -16,7 +16,7 @@ CASES, COPIES, RUNS = 100, 5, 200
 
 
 def _metric(*, binary: bool) -> JudgedMetric:
-    return JudgedMetric(0, "toy", "good", "Good", "", "c", 0.5 if binary else None, True, 0.0, 1.0, False)
+    return JudgedMetric("toy", "good", 0.5 if binary else None, True, 0.0, 1.0, False, 0, "Good", "", "c")
 
 
 def _labelled(

@@ -20,7 +20,7 @@ from leadline.tasks.plan.jobs import EvaluatorJob
 
 
 def _metric(*, share=True, threshold=None, high=1.0):
-    return JudgedMetric(0, "toy", "value", "Value", "", "c", threshold, True, 0.0, high, share)
+    return JudgedMetric("toy", "value", threshold, True, 0.0, high, share, 0, "Value", "", "c")
 
 
 def _labelled(values, *, chances=None, copies=1):

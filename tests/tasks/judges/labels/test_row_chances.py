@@ -6,7 +6,7 @@ import pytest
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.label_sets import LabelSample, RowChance, SampledRow, holding_all, row_chances
 
-METRIC = JudgedMetric(0, "toy", "value", "Value", "", "c", 0.5, True, 0, 1, False)
+METRIC = JudgedMetric("toy", "value", 0.5, True, 0, 1, False, 0, "Value", "", "c")
 
 
 def _judged(changed: int = 0, model: str = "bot") -> JudgedRows:

@@ -59,6 +59,14 @@ def _label(store: Store, run: Run, number: int = 120, people: int = 1, *, drawn:
     )
 
 
+def _corrected(folder: Path) -> tuple[Store, Run]:
+    """Make a run, label it, and correct its scores."""
+    store, run = _run(folder)
+    _label(store, run)
+    pipeline.correct_scores(store, run)
+    return store, run
+
+
 def _tables(store: Store, run: Run) -> tuple[list[dict], list[dict]]:
     with open_run(store, run, read_only=True) as connection:
         return table(connection, "corrections"), table(connection, "certificates")
@@ -82,9 +90,7 @@ def test_a_run_has_its_judge_corrected_and_certified_where_people_labelled_its_r
 
 
 def test_what_show_and_sql_say_is_what_the_tables_have(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, run = _corrected(tmp_path)
     [correction], [certificate] = _tables(store, run)
     shown = overview(store, run)
     assert shown["corrections"][0]["value"] == correction["value"]
@@ -109,9 +115,7 @@ def test_a_set_that_is_named_has_no_certificate_that_other_sets_helped_to_earn(t
 
 
 def test_a_changed_prompt_is_certified_anew_where_its_run_has_the_labelled_rows(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, _ = _corrected(tmp_path)
     _, again = _run(tmp_path, config="two", right=0.92)
     pipeline.correct_scores(store, again)
     [correction], [certificate] = _tables(store, again)
@@ -121,9 +125,7 @@ def test_a_changed_prompt_is_certified_anew_where_its_run_has_the_labelled_rows(
 
 
 def test_other_answers_of_the_same_judge_borrow_its_certificate_and_its_error_rates(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, run = _corrected(tmp_path)
     _, later = _run(tmp_path, answers=" deep")
     pipeline.correct_scores(store, later)
     [correction], [certificate] = _tables(store, later)
@@ -135,9 +137,7 @@ def test_other_answers_of_the_same_judge_borrow_its_certificate_and_its_error_ra
 
 
 def test_a_run_whose_judge_was_put_no_row_shows_the_certificate_of_earlier_and_corrects_nothing(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, _ = _corrected(tmp_path)
     _, later = _run(tmp_path, config="two")
     with open_run(store, later) as connection:
         connection.execute("UPDATE scores SET status = 'unscored', reason = 'quarantined', value = NULL")
@@ -147,9 +147,7 @@ def test_a_run_whose_judge_was_put_no_row_shows_the_certificate_of_earlier_and_c
 
 
 def test_other_answers_of_another_judge_have_a_stale_certificate_and_no_correction(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, _ = _corrected(tmp_path)
     _, later = _run(tmp_path, answers=" deep", config="two")
     pipeline.correct_scores(store, later)
     corrections, [certificate] = _tables(store, later)
@@ -168,9 +166,7 @@ def test_labels_drawn_by_another_judge_are_stale_before_any_certificate_is_earne
 
 
 def test_another_threshold_makes_other_passes_and_needs_its_own_certificate(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, _ = _corrected(tmp_path)
     _, later = _run(tmp_path, answers=" deep")
     with open_run(store, later) as connection:
         connection.execute("UPDATE metrics SET threshold = 0.25")
@@ -207,9 +203,7 @@ def test_only_the_named_set_counts(tmp_path: Path) -> None:
 
 
 def test_a_damaged_certificate_is_named(tmp_path: Path) -> None:
-    store, run = _run(tmp_path)
-    _label(store, run)
-    pipeline.correct_scores(store, run)
+    store, run = _corrected(tmp_path)
     [path] = (store.root / "labels/people/certificates").glob("*.json")
     path.write_text("{")
     with pytest.raises(StoreError, match=path.name):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.api.shown_progress import in_notebook, shown
+from leadline.api.displays import in_notebook, shown
 from leadline.flows.shared.job import report
 
 
