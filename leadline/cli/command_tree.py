@@ -83,8 +83,8 @@ def own_commands() -> dict[str, EntryPoint]:
 
 def _modules(group: str) -> list[Path]:
     """Return the modules with the commands of a group, or without its name of the first level."""
-    if not (_HERE / group).is_dir():
-        return [_HERE / f"{group}.py"]
+    if (module := _HERE / f"{group}.py").is_file():
+        return [module]
     return sorted(file for file in (_HERE / group).glob("*.py") if group or file.stem not in _NO_COMMANDS)
 
 
@@ -134,8 +134,8 @@ def _source_of(entry: EntryPoint) -> str:
 
 def about(group: str) -> str:
     """Return what a group is for."""
-    folder = _HERE / group
-    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    module = _HERE / f"{group}.py"
+    source = module if module.is_file() else _HERE / group / "__init__.py"
     return ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
 
 
