@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,6 +20,7 @@ from leadline.flows.prefect.outside_requests import check_judges as check_allowe
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
+from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import EvaluatorFiles, EvaluatorsDir, JudgeAccess, StorePlace, TeamName
 from leadline.tasks.judges.drift.drift_check import check_judge
 from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, accept, enrol
@@ -252,27 +253,3 @@ def _settings(judge: JudgeConfig, config: CheckJudgesConfig) -> Settings:
         evaluators_dir=str(own) if own else None,
         evaluator_files=evaluator_files_of(config.evaluator_files, config.config),
     )
-
-
-JUDGE_CHANGED: Final = "leadline.judge.changed"
-
-
-def judge_changed(name: str, standing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event ``leadline.judge.changed``: its name, whom it is about and what it says.
-
-    Args:
-        name: The judge.
-        standing: How it stands, as JSON.
-    """
-    return {
-        "event": JUDGE_CHANGED,
-        "resource": {"prefect.resource.id": f"leadline.judge.{standing['key']}", "prefect.resource.name": name},
-        "payload": {
-            "judge": name,
-            "model": standing["model"],
-            "epoch": standing["epoch"],
-            "reason": standing["in_words"],
-            "signs": [sign["text"] for sign in standing["signs"]],
-            "accept": f"leadline judges accept {name}",
-        },
-    }

@@ -28,6 +28,7 @@ RELAYED: Final = 10
 """Warnings shown at most; one per row of a large dataset would bury everything else."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+LABELS_HELP: Final = "Only this set of labels. Default: all together, with those that came with datasets."
 
 
 @dataclass

@@ -26,7 +26,6 @@ from prefect.utilities.annotations import quote
 
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import count, rounded
-from leadline.flows.check_judges import judge_changed
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.dispatch.pools import served
 from leadline.flows.dispatch.shards import Board, Shards
@@ -36,6 +35,7 @@ from leadline.flows.prefect.prefect_steps import TaskSteps, history_may_fail, re
 from leadline.flows.prefect.report_links import run_link
 from leadline.flows.prefect.server_outage import not_waiting
 from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
+from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db import open_run, records, sql
 from leadline.tasks.judges.drift.judge_standing import JUDGES

@@ -13,8 +13,6 @@ from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, relay_warnings, session_options
 from leadline.flows.compare import Compare, CompareConfig
-from leadline.tasks.compare.report import record
-from leadline.tasks.compare.verdicts import worst_slices
 
 if TYPE_CHECKING:
     from leadline.tasks.compare import Comparison, MetricComparison
@@ -59,6 +57,8 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
 
     PASS leaves with exit code 0, FAIL and INCONCLUSIVE with 1.
     """
+    from leadline.tasks.compare.report import record
+
     config = _config(session, sides, options)
     relay_warnings()
     found = Compare().check(config).compared()
@@ -124,6 +124,8 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 
 
 def _print(found: Comparison) -> None:
+    from leadline.tasks.compare.verdicts import worst_slices
+
     several = len({metric.models for metric in found.metrics}) > 1
     facts = (
         ("Verdict", f"{found.verdict.upper()}: {clean(found.reason)}"),

@@ -11,27 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.cli.judges.choice import LABELS_HELP
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count, listing
 from leadline.flows.command.output import clean, number, print_json, print_table
-from leadline.flows.command.session import F, Session, say, session_options
+from leadline.flows.command.session import LABELS_HELP, F, Session, say, session_options
 from leadline.tasks.ground.files import handed_out
-from leadline.tasks.judges.labels.drawing import Drawing, draw
-from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
-from leadline.tasks.judges.labels.known_labels import dataset_labels, known_labels, labels_of_question, question_rows
-from leadline.tasks.judges.labels.label_files import read_labels, write_labels
-from leadline.tasks.judges.labels.label_sets import LabelSet, find_label_set, label_sets, make_sample
-from leadline.tasks.judges.labels.labelled_rows import Tie, seen_rows, ties
-from leadline.tasks.judges.labels.labelling_tasks import criterion_of, tasks_of, tasks_of_ties, why_more, written
-from leadline.tasks.judges.labels.run_corrections import STATES, LabelledMetric, measure
-from leadline.tasks.pipeline import correct_again
 from leadline.tasks.runs.lookup import find_run
-from leadline.tasks.statistics.correction import Corrected, in_words
+from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
+    from leadline.tasks.judges.labels.drawing import Drawing
+    from leadline.tasks.judges.labels.judged_rows import JudgedRows
     from leadline.tasks.judges.labels.label_report import LabelledModel
+    from leadline.tasks.judges.labels.label_sets import LabelSet
+    from leadline.tasks.judges.labels.labelled_rows import Tie
+    from leadline.tasks.judges.labels.run_corrections import LabelledMetric
     from leadline.tasks.load.label import Label
-    from leadline.tasks.store.store import Run, Store
+    from leadline.tasks.statistics.correction import Corrected
 
 
 _SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
@@ -95,6 +90,12 @@ def labels_sample(
     output: Path | None,
 ) -> None:
     """Draw rows of a run at random for people to label."""
+    from leadline.tasks.judges.labels.drawing import draw
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.known_labels import question_rows
+    from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
+    from leadline.tasks.judges.labels.labelling_tasks import criterion_of, tasks_of, tasks_of_ties, why_more, written
+
     store = session.open_store()
     run = find_run(store, run_name)
     if (metric is None) == (question is None):
@@ -137,6 +138,9 @@ def labels_sample(
 
 def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
     """Return the rows of a run on which people are tied, whatever the set, and print them."""
+    from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
+    from leadline.tasks.judges.labels.labelled_rows import ties
+
     found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
     if found:
         lines = [(judged.cases[tie.index], judged.models[tie.index], ", ".join(tie.said)) for tie in found]
@@ -159,6 +163,10 @@ def labels_import(
 
     These are of the labelling page, CSV, JSON Lines, or of Label Studio or Argilla.
     """
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.label_files import read_labels
+    from leadline.tasks.judges.labels.label_sets import LabelSet
+
     store = session.open_store()
     judged = None
     if run_name:
@@ -181,6 +189,8 @@ def labels_import(
 
 def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run_name: str | None) -> None:
     """Bring labels beside the scores of the runs whose rows they are: those of their samples, and the one named."""
+    from leadline.tasks.pipeline import correct_again
+
     given = {label.sample for label in found}
     runs = {sample.run for sample in labels_of.samples() if sample.id in given}
     if run_name:
@@ -202,6 +212,11 @@ def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run
 @click.pass_obj
 def labels_export(session: Session, /, set_name: str, output: Path) -> None:
     """Write the labels of a set to a file, with the texts of their rows."""
+    from leadline.tasks.judges.labels.known_labels import known_labels
+    from leadline.tasks.judges.labels.label_files import write_labels
+    from leadline.tasks.judges.labels.label_sets import find_label_set
+    from leadline.tasks.judges.labels.labelled_rows import seen_rows
+
     store = session.open_store()
     found = find_label_set(store, set_name).labels()
     seen = seen_rows(store, known_labels(store, set_name))
@@ -219,6 +234,8 @@ def labels_export(session: Session, /, set_name: str, output: Path) -> None:
 @click.pass_obj
 def labels_list(session: Session, /, as_json: bool) -> None:
     """List the sets of labels."""
+    from leadline.tasks.judges.labels.label_sets import label_sets
+
     lines = []
     for labels_of in label_sets(session.open_store()):
         found, samples = labels_of.labels(), labels_of.samples()
@@ -258,6 +275,10 @@ def labels_report(session: Session, /, run_name: str, metric: str, set_name: str
 
     Its scores corrected, how far it agrees with people, and which threshold fits.
     """
+    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+    from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
+    from leadline.tasks.judges.labels.run_corrections import measure
+
     store = session.open_store()
     run = find_run(store, run_name)
     judged = read_judged_rows(store, run, metric)
@@ -279,6 +300,10 @@ def _plain(value: Any) -> Any:
 
 
 def _print_report(found: LabelledMetric, run: str) -> None:
+    from leadline.tasks.judges.labels.drawing import draw
+    from leadline.tasks.judges.labels.run_corrections import STATES
+    from leadline.tasks.statistics.correction import in_words
+
     report = found.report
     click.echo(f"{report.question}")
     rows = sum(model.judged for model in report.models if model.model)

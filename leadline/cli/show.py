@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from leadline.evaluators.ground import count
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, session_options
-from leadline.tasks.db import FlipCause, line_of
-from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
-from leadline.tasks.publish.facts import FlipRateLine
-from leadline.tasks.publish.summary import flip_sentences
 from leadline.tasks.runs.lookup import find_run
-from leadline.tasks.runs.run_facts import RunFacts, tally, tally_in_words
-from leadline.tasks.runs.run_sentences import gate_line, scores_line, spending, work_line
-from leadline.tasks.runs.show import case, overview
+
+if TYPE_CHECKING:
+    from leadline.tasks.runs.run_facts import RunFacts
 
 SHOWN: Final = 20
 """Problems and insights of a kind that the overview prints; --json and the report have all."""
@@ -39,6 +35,8 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
     RUN is its id, the beginning of it, or `latest`.
     """
+    from leadline.tasks.runs.show import case, overview
+
     store = session.open_store()
     run = find_run(store, name)
     found = overview(store, run) if case_key is None else case(store, run, case_key)
@@ -51,6 +49,9 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
+    from leadline.tasks.runs.run_facts import RunFacts, tally, tally_in_words
+    from leadline.tasks.runs.run_sentences import gate_line, scores_line, work_line
+
     run = RunFacts(found["run"], found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
     facts = (
@@ -111,6 +112,9 @@ def _print_labels(
     corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
+    from leadline.tasks.db import line_of
+    from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
+
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
     if lines:
         click.echo("\nPeople's labels")
@@ -125,6 +129,10 @@ def _print_labels(
 
 def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
     """Print what is known of flips under perturbation where a judge may make them itself."""
+    from leadline.tasks.db import FlipCause, line_of
+    from leadline.tasks.publish.facts import FlipRateLine
+    from leadline.tasks.publish.summary import flip_sentences
+
     known = {(line["metric_id"], line["model_id"]): line for line in causes if not line["perturbation"]}
     told = []
     for line in rates:
@@ -164,6 +172,8 @@ def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> N
 
 def _print_calls(run: RunFacts) -> None:
     """Print what the run's judge calls came to."""
+    from leadline.tasks.runs.run_sentences import spending
+
     lines = spending(run.record)
     if not lines:
         return

@@ -27,7 +27,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, ndtr
+import scipy
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, one_line
 from leadline.tasks.analyse.clusters import perturbation_clusters
@@ -430,9 +430,9 @@ def permutation_p(
     flat = np.abs(skew) < 1e-3
     shape = 4 / np.where(flat, 1.0, skew) ** 2
     scaled = np.maximum(shape + z * np.sign(skew) * np.sqrt(shape), 0.0)
-    below, above = gammainc(shape, scaled), gammaincc(shape, scaled)
+    below, above = scipy.special.gammainc(shape, scaled), scipy.special.gammaincc(shape, scaled)
     wanted = np.where((deviation > 0) == (skew > 0), above, below)
-    tail = np.where(flat, ndtr(-np.abs(z)), wanted)
+    tail = np.where(flat, scipy.special.ndtr(-np.abs(z)), wanted)
     return np.where(constant | (size == 0), 1.0, np.minimum(1.0, 2 * tail))
 
 

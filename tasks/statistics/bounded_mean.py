@@ -39,7 +39,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -126,7 +126,7 @@ def _levels(tail: float, df: float) -> tuple[Floats, Floats]:
     chances = np.concatenate([[1.0], np.geomspace(1.0, worst, _LEVELS)])
     levels = np.minimum(worst / chances, 1 - 1e-9)
     levels[0] = tail
-    return chances, np.asarray(stdtrit(df, 1 - levels), dtype=np.float64)
+    return chances, np.asarray(scipy.special.stdtrit(df, 1 - levels), dtype=np.float64)
 
 
 def mean_of_influences(

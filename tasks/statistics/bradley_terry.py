@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit, stdtrit
+import scipy
 
 from leadline.tasks.statistics.bounded_mean import TAIL, mean_of_influences
 
@@ -165,11 +165,11 @@ def _fit(played: Numbers, won: Numbers) -> Numbers:
 
 def _chances(found: Numbers) -> Numbers:
     """Return the chance that the model of the row wins against that of the column."""
-    return np.asarray(expit(found[:, None] - found[None, :]), dtype=np.float64)
+    return np.asarray(scipy.special.expit(found[:, None] - found[None, :]), dtype=np.float64)
 
 
 def _likelihood(found: Numbers, won: Numbers) -> float:
-    return float((won * log_expit(found[:, None] - found[None, :])).sum())
+    return float((won * scipy.special.log_expit(found[:, None] - found[None, :])).sum())
 
 
 def _information(played: Numbers, chance: Numbers) -> Numbers:
@@ -210,7 +210,7 @@ def _intervals(
             high=1.0,
         )
         variance = squares[model] * (games.clusters - 1) / games.clusters + lone[model]
-        reach = float(stdtrit(mean.df, 1 - TAIL) * np.sqrt(variance))
+        reach = float(scipy.special.stdtrit(mean.df, 1 - TAIL) * np.sqrt(variance))
         low, high = (curve.strength_at(end) for end in mean.interval())
         out.append((min(low, fitted[model] - reach), max(high, fitted[model] + reach)))
     return out
@@ -242,11 +242,11 @@ class _Curve:
     def won_at(self, strength: float) -> float:
         """Return the share of its comparisons that it would win with a strength."""
         gap = self.fitted[self.model] - self.fitted + (strength - self.fitted[self.model]) * self._give_way
-        return float(self.played @ expit(gap) / self.games)
+        return float(self.played @ scipy.special.expit(gap) / self.games)
 
     def slope(self) -> float:
         """Return by how much the share grows for each unit of strength, at the model's own."""
-        chance = expit(self.fitted[self.model] - self.fitted)
+        chance = scipy.special.expit(self.fitted[self.model] - self.fitted)
         return float(self.played @ (chance * (1 - chance)) / self.games) * self._give_way
 
     def strength_at(self, share: float) -> float:
@@ -308,8 +308,8 @@ def _moved(games: _Games, first: int, last: int, chance: Numbers, whole: Numbers
 
 
 def _strength(fitted: float, ends: tuple[float, float] | None) -> Strength:
-    value = float(expit(fitted))
+    value = float(scipy.special.expit(fitted))
     if ends is None:
         return Strength(value, None, None)
-    low, high = (float(expit(end)) if abs(end) < _FAR else float(end > 0) for end in ends)
+    low, high = (float(scipy.special.expit(end)) if abs(end) < _FAR else float(end > 0) for end in ends)
     return Strength(value, min(low, value), max(high, value))

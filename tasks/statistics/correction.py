@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from leadline.tasks.statistics.statistics import Z, wilson
 
@@ -320,7 +320,7 @@ def _pooled_slope(strata: Sequence[Stratum]) -> float:
 
 def _student(degrees: float) -> float:
     """Return the 97.5 % point of Student's t."""
-    return Z if math.isinf(degrees) else float(stdtrit(degrees, 0.975))
+    return Z if math.isinf(degrees) else float(scipy.special.stdtrit(degrees, 0.975))
 
 
 def more_until(labels: int, is_decided: Callable[[float], bool]) -> int | None:

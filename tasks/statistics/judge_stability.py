@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from leadline.tasks.statistics.statistics import difference, wilson
 
@@ -120,7 +120,7 @@ def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) ->
     net = float(changes.sum()) / total
     sums, sizes = np.bincount(group, changes), np.bincount(group)
     squares = float(((sums - net * sizes) ** 2).sum())
-    reach = float(stdtrit(groups - 1, 0.975)) * math.sqrt(squares * groups / (groups - 1)) / total
+    reach = float(scipy.special.stdtrit(groups - 1, 0.975)) * math.sqrt(squares * groups / (groups - 1)) / total
     if np.ptp(pairs.net[repeated]) == 0:
         reach = 3.0 / len(np.unique(group[repeated]))
     return NetRate(

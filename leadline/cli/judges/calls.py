@@ -12,13 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.cli.evaluate import run_evaluation
 from leadline.evaluators.ground import ErrorCode, UsageError
-from leadline.evaluators.judge_client.budget import month_of, renewal, team_budgets
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, check_ledger, say, server_option, session_options
-from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.tasks.ledger.ledger import read_ledger
 
 if TYPE_CHECKING:
     from leadline.tasks.ledger.ledger_report import Totals
@@ -37,6 +33,8 @@ def budget(session: Session, /, team: str | None, month: str | None, config: str
     The budgets are those of leadline.toml, or of the file that --config names; what was spent is in the ledger,
     together with what is set aside for calls in flight.
     """
+    from leadline.evaluators.judge_client.budget import month_of
+
     check_ledger(session.store)
     lines = _team_lines(session, month or month_of(time.time()), config)
     found = [line for line in lines if team is None or line["team"] == team]
@@ -50,6 +48,9 @@ def budget(session: Session, /, team: str | None, month: str | None, config: str
 
 def _team_lines(session: Session, month: str, config: str | None) -> list[dict[str, Any]]:
     """Return a line for each team that has a budget or was charged."""
+    from leadline.evaluators.judge_client.budget import renewal, team_budgets
+    from leadline.tasks.ledger.ledger import read_ledger
+
     try:
         time.strptime(month, "%Y-%m")
     except ValueError:
@@ -110,6 +111,8 @@ def calls(
     The list begins with the youngest. DIGEST, or its first digits, shows the call with what was sent and what came
     back.
     """
+    from leadline.tasks.ledger.ledger import read_ledger
+
     check_ledger(session.store)
     ledger = read_ledger(session.open_store())
     if digest:
@@ -134,6 +137,9 @@ def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
 
     Today's parsers read the replies of RUN. No call is made.
     """
+    from leadline.cli.evaluate import run_evaluation
+    from leadline.flows.evaluate.config import EvaluateConfig
+
     session = context.ensure_object(Session)
     record = session.open_store().run(run_id).read()
     if "config" not in record or "dataset" not in record["config"]:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count, number
-from leadline.flows.check_judges import CheckJudges, CheckJudgesConfig, accept_judge, enrol_judge
 from leadline.flows.command.output import clean, print_json, print_table
-from leadline.flows.command.running import stoppable
 from leadline.flows.command.session import F, Session, check_ledger, say, session_options
-from leadline.tasks.judges.drift.judge_standing import JudgeStanding, standings
 
 if TYPE_CHECKING:
+    from leadline.flows.check_judges import CheckJudgesConfig
     from leadline.tasks.judges.drift.enrolment import Enrolment
+    from leadline.tasks.judges.drift.judge_standing import JudgeStanding
 
 
 CHANGED: Final = 1
@@ -57,6 +56,9 @@ def judges_enrol(
 
     A hosted judge is asked about each row four times.
     """
+    from leadline.flows.check_judges import enrol_judge
+    from leadline.flows.command.running import stoppable
+
     check_ledger(session.store)
     with stoppable(_KEPT):
         enrolment = enrol_judge(judge, probes, number, evaluators, _config(session, places))
@@ -78,6 +80,9 @@ def judges_check(session: Session, /, judge: str | None, cached: bool, as_json: 
 
     Leaves with exit code 1 where a judge has changed, and with 3 where one could not be asked.
     """
+    from leadline.flows.check_judges import CheckJudges
+    from leadline.flows.command.running import stoppable
+
     check_ledger(session.store)
     with stoppable(_KEPT):
         wanted = CheckJudges().check(_config(session, places, *([judge] if judge else [])))
@@ -106,6 +111,9 @@ def judges_accept(session: Session, /, judge: str, **places: Any) -> None:
 
     Its scores from now on never mix with those from before.
     """
+    from leadline.flows.check_judges import accept_judge
+    from leadline.flows.command.running import stoppable
+
     check_ledger(session.store)
     with stoppable(_KEPT):
         enrolment = accept_judge(judge, _config(session, places))
@@ -123,6 +131,8 @@ def judges_accept(session: Session, /, judge: str, **places: Any) -> None:
 @click.pass_obj
 def judges_status(session: Session, /, judge: str | None, as_json: bool) -> None:
     """Show how the enrolled judges stand; no judge is asked."""
+    from leadline.tasks.judges.drift.judge_standing import standings
+
     every = standings(session.open_store())
     found = [one for one in every if judge in (None, one.name, one.model)]
     if judge and not found:
@@ -162,6 +172,8 @@ def _line(standing: JudgeStanding, now: datetime) -> list[str]:
 
 
 def _config(session: Session, places: dict[str, Any], *judges: str) -> CheckJudgesConfig:
+    from leadline.flows.check_judges import CheckJudgesConfig
+
     return CheckJudgesConfig(judges=judges, store=session.store, **places)
 
 

@@ -9,25 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.ground import count
-from leadline.flows.command.options import fill_in
 from leadline.flows.command.output import clean, print_json, print_table
-from leadline.flows.command.session import F, Session, check_ledger, say, session_options
-from leadline.flows.judges import candidates, jury_named, prepare_certifying
-from leadline.flows.shared.judge_access import judges_of, limits_of
-from leadline.flows.shared.settings import JudgeAccess
+from leadline.flows.command.session import LABELS_HELP, F, Session, check_ledger, say, session_options
 from leadline.tasks.ground.numbers import duration, money
-from leadline.tasks.judges.labels.jury_training import train_jury
-from leadline.tasks.judges.labels.run_corrections import STATES, agreement_in_words
-from leadline.tasks.pipeline import correct_again
 from leadline.tasks.runs.lookup import find_run
 
 if TYPE_CHECKING:
+    from leadline.flows.shared.settings import JudgeAccess
     from leadline.tasks.judges.labels.certificates import Certificate
     from leadline.tasks.judges.labels.judge_comparison import ComparedJudge, JudgeComparison
     from leadline.tasks.judges.labels.judging import LabelsNeed
-
-
-LABELS_HELP: Final = "Only this set of labels. Default: all together, with those that came with datasets."
 
 
 def labelled_options(command: F) -> F:
@@ -56,6 +47,9 @@ def labelled_options(command: F) -> F:
 
 def access_of(options: dict[str, Any]) -> JudgeAccess:
     """Return where judges are named and what may be spent, from the options of a command."""
+    from leadline.flows.command.options import fill_in
+    from leadline.flows.shared.settings import JudgeAccess
+
     return fill_in(JudgeAccess, "judges", {name: value for name, value in options.items() if value is not None})
 
 
@@ -80,6 +74,8 @@ def judges_compare(
 
     All are asked about the same labelled rows. Scores that the store has are not asked for again.
     """
+    from leadline.flows.judges import candidates
+
     store = session.open_store()
     found = candidates(store, names, set_name, question, access_of(options), held_out=held_out)
     say_needs(found.needs())
@@ -115,6 +111,9 @@ def judges_train(
     What was learned is printed for leadline.toml. Half of the rows are learned from. The other half, which judges
     compare takes with --held-out, says how good the jury is.
     """
+    from leadline.flows.judges import candidates, jury_named
+    from leadline.tasks.judges.labels.jury_training import train_jury
+
     store, access = session.open_store(), access_of(options)
     jury = jury_named(name, access)
     members = [member.key for member in jury.members]
@@ -196,6 +195,7 @@ def _figures(judge: ComparedJudge) -> list[str]:
 
 
 def _costs(judge: ComparedJudge) -> list[str]:
+
     costs = judge.costs
     return [
         f"{costs.calls:.3g}",
@@ -243,6 +243,10 @@ def judges_certify(
     beside the labels, and the run shows it if it has the same prompt and judge. A judge that is not certified leaves
     with exit code 1.
     """
+    from leadline.flows.judges import prepare_certifying
+    from leadline.flows.shared.judge_access import judges_of, limits_of
+    from leadline.tasks.pipeline import correct_again
+
     store = session.open_store()
     access = access_of(options | {"model": model})
     judges = judges_of(access) if model else ()
@@ -266,6 +270,8 @@ def judges_certify(
 
 
 def _print_certificate(found: Certificate, *, missing: int, unjudged: int) -> None:
+    from leadline.tasks.judges.labels.run_corrections import STATES, agreement_in_words
+
     half = ", the half held out" if found.held_out else ""
     rows = f"{count(found.n_labels, 'labelled row')} of {count(found.n_people, 'person', 'people')}{half}"
     click.echo(f"{clean(found.question)} · {rows}")

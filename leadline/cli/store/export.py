@@ -6,16 +6,18 @@ import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.ground.files import copy_out, handed_out
-from leadline.tasks.publish.exports.exporter import EXPORTERS, Exporter, add_to_results, empty_folder, export_run
 from leadline.tasks.runs.lookup import find_run, status
 from leadline.tasks.store.store import DROPPED, Run, Store
+
+if TYPE_CHECKING:
+    from leadline.tasks.publish.exports.exporter import Exporter
 
 TABLES: Final = ("scores", "aggregates", "slices", "problems", "flips")
 _STDOUT: Final = Path("-")
@@ -51,6 +53,8 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     metrics in the columns of its agent evaluation, as .parquet, .csv or .json. Any other table or selection:
     leadline store sql.
     """
+    from leadline.tasks.publish.exports.exporter import EXPORTERS
+
     store = session.open_store()
     run = find_run(store, name)
     store.fetch_results(run)
@@ -84,6 +88,8 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
 
 def _form_of(output: Path) -> str:
     """Return the format that the name of a file says; published formats are preferred."""
+    from leadline.tasks.publish.exports.exporter import EXPORTERS
+
     exporters = sorted(EXPORTERS.all(), key=lambda exporter: (not exporter.published, -exporter.order))
     suffixes = {Path(exporter().files[0]).suffix: exporter.name for exporter in reversed(exporters) if exporter().files}
     suffix = output.suffix.lower()
@@ -99,6 +105,8 @@ def _form_of(output: Path) -> str:
 
 def _exporter_of(file: str) -> Exporter:
     """Return the format that a published file belongs to."""
+    from leadline.tasks.publish.exports.exporter import EXPORTERS
+
     return next(exporter() for exporter in EXPORTERS.all() if exporter.published and file in exporter().files)
 
 
@@ -109,6 +117,8 @@ def _make(store: Store, run: Run, exporter: Exporter, file: str, output: Path | 
         file: The only file that is wanted, if not all of the format's.
         output: Where it goes; the run's own folder of results without it.
     """
+    from leadline.tasks.publish.exports.exporter import add_to_results, export_run
+
     if output is None:
         return add_to_results(store, run, exporter.name)
     if not file and output != _STDOUT:
@@ -127,6 +137,7 @@ def _publish_again(store: Store, run: Run) -> None:
 
 
 def _require_completed(run: Run, what: str) -> None:
+
     state = status(run.read())
     if state == DROPPED:
         raise run.without_results()
@@ -159,6 +170,8 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
 
 def _copy_all(run: Run, output: Path | None) -> Path:
     """Copy the folder of results to a new folder."""
+    from leadline.tasks.publish.exports.exporter import empty_folder
+
     if not run.results.is_dir():
         _require_completed(run, "results")
         raise UsageError(

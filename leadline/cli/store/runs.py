@@ -11,8 +11,6 @@ from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import moment, number, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.runs.lookup import all_tags, find_run, remove_tag, set_tag
-from leadline.tasks.runs.run_facts import summary
-from leadline.tasks.runs.signs_of_life import record_lost
 
 SEVERITIES: Final = ("high", "medium", "low")
 
@@ -24,6 +22,9 @@ SEVERITIES: Final = ("high", "medium", "low")
 @click.pass_obj
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
+    from leadline.tasks.runs.run_facts import summary
+    from leadline.tasks.runs.signs_of_life import record_lost
+
     store = session.open_store()
     record_lost(store)
     found = [summary(run) for run in reversed(store.runs()[-last if last else None :])]
@@ -99,6 +100,7 @@ def tag(session: Session, /, name: str | None, tag_name: str | None, remove: boo
 
 
 def _list_tags(session: Session, *, as_json: bool) -> None:
+
     lines = [
         {"tag": name, "run": run.id, "name": run.read().get("name") or "", "since": when}
         for name, (run, when) in all_tags(session.open_store()).items()

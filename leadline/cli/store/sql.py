@@ -15,15 +15,14 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError, count, plain
 from leadline.flows.command.output import print_table
 from leadline.flows.command.session import Session, on_terminal, say, session_options
-from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.runs.lookup import find_run
-from leadline.tasks.runs.query import Archive, archive, limited, megabytes_here, memory_limit
+from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from leadline.tasks.store.store import Run, Store
+    from leadline.tasks.runs.query import Archive
 
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
@@ -76,6 +75,8 @@ def sql(
     problems, insights.
     `DESCRIBE scores` shows a view's columns.
     """
+    from leadline.tasks.runs.query import archive, limited, megabytes_here, memory_limit
+
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
         raise UsageError(
@@ -111,6 +112,7 @@ def _form_of(output: Path | None) -> str:
 
 
 def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
+
     if form == "table":
         raise UsageError(
             "A table can only be written to the terminal.",
@@ -129,6 +131,7 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
 
 
 def _chosen(store: Store, names: Sequence[str], last: int | None) -> list[Run] | None:
+
     if not names and last is None:
         return None
     named = {run.id: run for run in (find_run(store, name) for name in names)}
@@ -137,6 +140,8 @@ def _chosen(store: Store, names: Sequence[str], last: int | None) -> list[Run] |
 
 
 def _write(opened: Archive, query: str, form: str, file: TextIO) -> None:
+    from leadline.tasks.db.csv_files import is_guarded
+
     if form == "parquet":
         _write_parquet(opened, query, file.buffer)
         return
@@ -191,6 +196,8 @@ def _cell(value: Any) -> Any:
 
 def _guarded(value: Any) -> Any:
     """Return a value as one cell of a CSV file that spreadsheets and terminals do not obey."""
+    from leadline.tasks.db.csv_files import guarded_cell
+
     cell = _cell(value)
     return guarded_cell(cell) if isinstance(cell, str) and not isinstance(value, float) else cell  # -inf is a number
 

@@ -35,10 +35,10 @@ from prefect.events.filters import EventFilter, EventNameFilter, EventOccurredFi
 from prefect.events.schemas.events import ReceivedEvent
 
 from leadline.evaluators.ground import LeadlineError
-from leadline.flows.check_judges import JUDGE_CHANGED
 from leadline.flows.prefect.prefect_events import FAILED, failure_reason, known_as, pages
 from leadline.flows.prefect.report_links import ui_address
 from leadline.flows.prefect.server_outage import not_waiting
+from leadline.flows.shared.judge_change import JUDGE_CHANGED
 from leadline.plugins.ops.notify.outbox import Outbox, Send
 from leadline.plugins.ops.notify.recipients import Kind, Notice, Recipient, send
 from leadline.tasks.ground.files import replacing
