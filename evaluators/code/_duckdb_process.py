@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
@@ -138,6 +137,8 @@ def limit_memory(megabytes: int) -> None:
     Args:
         megabytes: Memory of a query.
     """
+    import resource  # of Unix only
+
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         most = pages * resource.getpagesize() + (3 * megabytes + 512) * 2**20
@@ -149,6 +150,8 @@ def limit_memory(megabytes: int) -> None:
 
 def main() -> None:
     """Answer each line of the input with lines of the output: which query begins, and at last how they compare."""
+    import resource  # of Unix only
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     kept: OrderedDict[str, Any] = OrderedDict()

@@ -10,7 +10,6 @@ import ctypes
 import json
 import os
 import platform
-import resource
 import struct
 import sys
 from types import ModuleType
@@ -230,6 +229,8 @@ def limit(seconds: int, memory_mb: int, *, processes: bool) -> None:
         memory_mb: Address space in megabytes.
         processes: Whether to limit processes too, which no thread can then be started beside.
     """
+    import resource  # of Unix only
+
     for which, most in (
         (resource.RLIMIT_CPU, seconds),  # a signal at first, that says what it was, and a second later the end
         (resource.RLIMIT_AS, memory_mb * MEGABYTE),

@@ -95,10 +95,10 @@ def test_a_request_that_is_refused_looks_for_no_server(session: Session, monkeyp
 COUNTING = """
 import json, sys
 from leadline.cli import main
-from leadline.tasks.load import sniff
+from leadline.tasks.load import dataset
 
-peek, looked = sniff.peek, []
-sniff.peek = lambda *args: looked.append(args) or peek(*args)
+peek, looked = dataset.peek, []
+dataset.peek = lambda *args: looked.append(args) or peek(*args)
 code = main.run(["-q", *json.loads(sys.argv[1])])
 print(code, len(looked), "prefect.flows" in sys.modules)
 """
