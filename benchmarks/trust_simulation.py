@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from leadline.tasks.compare.run_changes import CHANGE_LEVEL, LAST_CONFIDENCE
-from leadline.tasks.statistics.correction import PassFailLabels, post_stratified, prediction_powered
 from leadline.tasks.statistics.judge_stability import (
     CERTAIN,
     POOLED_CHECKS,
@@ -23,6 +22,7 @@ from leadline.tasks.statistics.judge_stability import (
     pair_noise,
     verdict_drift,
 )
+from leadline.tasks.statistics.label_correction import PassFailLabels, post_stratified, prediction_powered
 from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.statistics import clopper_pearson
 from leadline.tasks.stopping.looks import GateQuestion, Seen, judge_evidence

@@ -67,8 +67,8 @@ from leadline.tasks.plan.selection import Choice, applicable_to, embedder_in_wor
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
 from leadline.tasks.policy.policy import DEFAULT, Policy, load_policy
 from leadline.tasks.publish import Published, publish
+from leadline.tasks.runs.heartbeats import give_sign, record_lost
 from leadline.tasks.runs.run_facts import tally_run
-from leadline.tasks.runs.signs_of_life import give_sign, record_lost
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.looks import give_valid_intervals
 from leadline.tasks.stopping.waves import WaveOutcome, order_in_waves, wave_part

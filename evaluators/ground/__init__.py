@@ -28,10 +28,6 @@ from leadline.evaluators.ground.packages import missing_packages as missing_pack
 from leadline.evaluators.ground.packages import need_packages as need_packages
 from leadline.evaluators.ground.packages import own_source as own_source
 from leadline.evaluators.ground.packages import package_version as package_version
-from leadline.evaluators.ground.refusal import field_of as field_of
-from leadline.evaluators.ground.refusal import first_refusal as first_refusal
-from leadline.evaluators.ground.refusal import refusals_of as refusals_of
-from leadline.evaluators.ground.refusal import why as why
 from leadline.evaluators.ground.secret_values import LONG as LONG
 from leadline.evaluators.ground.secret_values import LONGEST as LONGEST
 from leadline.evaluators.ground.secret_values import MASK as MASK
@@ -62,3 +58,7 @@ from leadline.evaluators.ground.text import percent as percent
 from leadline.evaluators.ground.text import quoted as quoted
 from leadline.evaluators.ground.text import signed_percent as signed_percent
 from leadline.evaluators.ground.text import visible as visible
+from leadline.evaluators.ground.validation_messages import field_of as field_of
+from leadline.evaluators.ground.validation_messages import first_refusal as first_refusal
+from leadline.evaluators.ground.validation_messages import refusals_of as refusals_of
+from leadline.evaluators.ground.validation_messages import why as why

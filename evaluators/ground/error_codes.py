@@ -327,7 +327,7 @@ class ErrorCode(Enum):
     )
     JUDGE_FILE = (
         "LL-JUDGE-08",
-        "A YAML file of a judge of yours was refused.",
+        "A judge's file, in YAML or with a prompt, was refused.",
         "Correct the key that the message names; see the page on new evaluators.",
     )
     JUDGE_SEARCH_TOOL = (

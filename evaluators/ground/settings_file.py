@@ -91,7 +91,7 @@ def named_tables(
     """
     from pydantic import ValidationError
 
-    from leadline.evaluators.ground.refusal import first_refusal
+    from leadline.evaluators.ground.validation_messages import first_refusal
 
     path = file or FILE
     tables = settings_document(file).get(kind, {})

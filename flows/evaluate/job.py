@@ -30,9 +30,9 @@ from leadline.tasks.ground.timeline import Timeline, current, timed_by
 from leadline.tasks.plan.jobs import ALL_ROWS, Chunk
 from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
 from leadline.tasks.runs.baseline import NONE, find_baseline
+from leadline.tasks.runs.heartbeats import giving_signs
 from leadline.tasks.runs.run_facts import RunFacts, tally_in_words
 from leadline.tasks.runs.run_sentences import cost_line, gate_line, scores_line, work_line
-from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
 from leadline.tasks.stopping.looks import Look

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leadline.tasks.judges.labels.labelled_rows import Tie
     from leadline.tasks.judges.labels.run_corrections import LabelledMetric
     from leadline.tasks.load.label import Label
-    from leadline.tasks.statistics.correction import Corrected
+    from leadline.tasks.statistics.label_correction import Corrected
 
 
 _SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
@@ -300,9 +300,8 @@ def _plain(value: Any) -> Any:
 
 
 def _print_report(found: LabelledMetric, run: str) -> None:
-    from leadline.tasks.judges.labels.drawing import draw
     from leadline.tasks.judges.labels.run_corrections import STATES
-    from leadline.tasks.statistics.correction import in_words
+    from leadline.tasks.statistics.label_correction import in_words
 
     report = found.report
     click.echo(f"{report.question}")

@@ -3,8 +3,8 @@
 People's labels of the question itself decide it where there are some. Else each row is decided by the best metric that
 was made for it. A metric that errs is allowed for: what it passes is
 corrected by how often it passes right answers and fails wrong ones
-(:func:`leadline.tasks.statistics.correction.rogan_gladen`). Rows that nothing decided may be good or bad, which widens
-the interval to both sides.
+(:func:`leadline.tasks.statistics.label_correction.rogan_gladen`). Rows that nothing decided may be good or bad, which
+widens the interval to both sides.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy
-from leadline.tasks.statistics.correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
+from leadline.tasks.statistics.label_correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.statistics import clopper_pearson, effective_number
 
 if TYPE_CHECKING:

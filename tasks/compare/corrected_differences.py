@@ -23,7 +23,7 @@ from leadline.tasks.judges.labels.known_labels import KnownLabels, dataset_label
 from leadline.tasks.judges.labels.label_report import report_labels
 from leadline.tasks.judges.labels.label_sets import RowChance, row_chances
 from leadline.tasks.load.label import Label, consensus
-from leadline.tasks.statistics.correction import Corrected, actively_sampled
+from leadline.tasks.statistics.label_correction import Corrected, actively_sampled
 from leadline.tasks.statistics.statistics import difference
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.processes import has_ended, process_of
-from leadline.tasks.runs.signs_of_life import LOST
+from leadline.tasks.runs.heartbeats import LOST
 from leadline.tasks.store.store import DROPPED, TAGS, Run, Store
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
@@ -73,7 +73,7 @@ def status(record: Mapping[str, Any]) -> str:
 
     A run is interrupted if somebody stopped it, and lost if its record says ``running`` and its process is gone
     (another process may have its pid by now). Processes of other machines cannot be seen; their runs count as running
-    here, and :mod:`leadline.tasks.runs.signs_of_life` knows more.
+    here, and :mod:`leadline.tasks.runs.heartbeats` knows more.
     """
     stated = str(record.get("status", "running"))
     if stated == "completed" and record.get(DROPPED):

@@ -12,8 +12,8 @@ from leadline.evaluators.data import Severity
 from leadline.tasks.db import Sql, Verdict, columns_of, table
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.policy.policy import IN_WORDS, Question
+from leadline.tasks.runs.heartbeats import LOST, is_lost
 from leadline.tasks.runs.lookup import status
-from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:

@@ -236,16 +236,6 @@ def _student(sums: Floats) -> float:
     return 2 * float(scipy.special.stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
 
 
-def holm(p_values: list[float]) -> list[float]:
-    """Return Holm's adjusted p-values, in the order given (Holm, Scand. J. Statist. 6, 1979)."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    adjusted, greatest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        greatest = max(greatest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = greatest
-    return adjusted
-
-
 def detectable(measured: PairedResult, level: float) -> float | None:
     """Return the smallest true difference that a test at ``level`` finds with a chance of 80 % (Bloom 1995).
 

@@ -30,8 +30,8 @@ _STDOUT: Final = Path("-")
     "--format",
     "form",
     metavar="FORMAT",
-    help="What to write: html, markdown, json, junit, csv, parquet, databricks, sonar, all, or a format of another "
-    "package.  [default: by PATH's name]",
+    help="What to write: html, markdown, json, junit, sarif, csv, parquet, databricks, sonar, all, or a format of your "
+    "own.  [default: by PATH's name]",
 )
 @click.option("--table", type=click.Choice(TABLES), default="scores", show_default=True, help="The table, for csv.")
 @click.option(

@@ -22,8 +22,8 @@ SEVERITIES: Final = ("high", "medium", "low")
 @click.pass_obj
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
+    from leadline.tasks.runs.heartbeats import record_lost
     from leadline.tasks.runs.run_facts import summary
-    from leadline.tasks.runs.signs_of_life import record_lost
 
     store = session.open_store()
     record_lost(store)

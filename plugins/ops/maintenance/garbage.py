@@ -29,7 +29,7 @@ from leadline.plugins.ops.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.plugins.ops.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop
 from leadline.tasks.compare.report import FOLDER as COMPARISONS
 from leadline.tasks.ground.files import digest, remove, stale_files, stale_folders, temporary_beside
-from leadline.tasks.runs.signs_of_life import record_lost
+from leadline.tasks.runs.heartbeats import record_lost
 from leadline.tasks.runs.versions import runs_in_use
 from leadline.tasks.store.remote import Remote
 from leadline.tasks.store.store import DROPPED, MANIFEST, Store

@@ -19,8 +19,8 @@ from leadline.plugins.ops.telemetry.families import MOST, OTHER, Buckets, Figure
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.judges.drift.judge_standing import STATES, standings
 from leadline.tasks.ledger.ledger_report import LedgerReader
+from leadline.tasks.runs.heartbeats import LOST, is_lost
 from leadline.tasks.runs.lookup import status
-from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.store import Run, Store
 
 _API_S: Final = 5.0

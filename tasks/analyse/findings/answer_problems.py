@@ -10,8 +10,9 @@ from leadline.evaluators.ground import count, listing, nouns, percent, quoted
 from leadline.tasks.analyse.answer_shares import policy_rates
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, read_changes
 from leadline.tasks.analyse.findings.failure_clusters import explained
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, RunView, graded, rows_in_words
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, RunView, rows_in_words
 from leadline.tasks.analyse.findings.metric_problems import of_metric
+from leadline.tasks.analyse.findings.severity import graded
 from leadline.tasks.db import records, sql
 from leadline.tasks.ground.numbers import movement
 from leadline.tasks.policy.policy import Question

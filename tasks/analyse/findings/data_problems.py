@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from leadline.evaluators.data import RowField, Severity
 from leadline.evaluators.ground import count, listing, nouns, number, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, RunView
-from leadline.tasks.analyse.findings.instrument_problems import by_coverage
+from leadline.tasks.analyse.findings.severity import by_coverage
 from leadline.tasks.db import digests_of, records, sql
 
 

@@ -18,7 +18,7 @@ from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, percent, quoted
 from leadline.evaluators.models.vectors import text_digest
 from leadline.evaluators.models.weights import identity_digest
-from leadline.tasks.analyse.findings.finding import Finding, case_keys, misses
+from leadline.tasks.analyse.findings.finding import Finding, case_keys
 from leadline.tasks.analyse.findings.root_causes import (
     WORDS,
     Cause,
@@ -27,6 +27,7 @@ from leadline.tasks.analyse.findings.root_causes import (
     main_cause,
     root_causes,
 )
+from leadline.tasks.analyse.findings.severity import misses
 from leadline.tasks.analyse.text_clusters import LEAST, clusters, distinctive_words, label_vectors, text_vectors
 from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role

@@ -134,27 +134,6 @@ def case_keys(connection: DuckDBPyConnection, rows: Collection[int]) -> dict[int
     return dict(connection.execute(statement, [sorted(rows)]).fetchall())
 
 
-def graded(surely: bool, seemingly: bool = True) -> Severity:
-    """Return how bad a problem is: high where it surely fails what is asked, medium where it seems to, else low."""
-    if surely:
-        return Severity.HIGH
-    return Severity.MEDIUM if seemingly else Severity.LOW
-
-
-def passes(metric: Mapping[str, Any], value: float) -> bool:
-    """Return whether a value is on the good side of a metric's threshold, which is itself good; false without one."""
-    if metric["threshold"] is None:
-        return False
-    return bool(value >= metric["threshold"] if metric["higher_is_better"] else value <= metric["threshold"])
-
-
-def misses(metric: Mapping[str, Any], aggregate: Mapping[str, Any]) -> bool:
-    """Return whether a model's value, in its line of ``aggregates``, is on the bad side of a metric's threshold."""
-    if aggregate["value"] is None or metric["threshold"] is None:
-        return False
-    return not passes(metric, aggregate["value"])
-
-
 def rows_in_words(view: RunView, evaluator_id: int, rows: Sequence[int]) -> Iterator[str]:
     """Yield for each row a sentence with its name and what an evaluator says of it.
 

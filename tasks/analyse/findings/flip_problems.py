@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted, signed_percent
-from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding, graded
+from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
+from leadline.tasks.analyse.findings.severity import graded
 from leadline.tasks.db import records, sql
 from leadline.tasks.perturb.perturbations import described
 from leadline.tasks.policy.policy import Role
+from leadline.tasks.statistics.multiple_tests import holm
 from leadline.tasks.statistics.statistics import binomial_test, clopper_pearson
 
 if TYPE_CHECKING:
@@ -116,9 +118,7 @@ def perturbation_problems(view: RunView) -> Iterator[Finding]:
 def _beyond_chance(every: Sequence[Turned]) -> tuple[list[Turned], list[Turned]]:
     """Divide kinds into those that worsen answers beyond chance (Holm's correction for several kinds) and the rest."""
     ordered = sorted(every, key=lambda turned: turned.chance)
-    clear = 0
-    while clear < len(ordered) and ordered[clear].chance * (len(ordered) - clear) <= SIGNIFICANT:
-        clear += 1
+    clear = sum(p <= SIGNIFICANT for p in holm([turned.chance for turned in ordered]))
     return ordered[:clear], ordered[clear:]
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from leadline.evaluators.data import RowField
 from leadline.evaluators.ground import count, listing, nouns, number, percent, quoted
 from leadline.tasks.analyse.findings import comparisons, model_choice
-from leadline.tasks.analyse.findings.finding import Finding, RunView, lines, merge, misses
+from leadline.tasks.analyse.findings.finding import Finding, RunView, lines, merge
+from leadline.tasks.analyse.findings.severity import misses
 from leadline.tasks.analyse.findings.slice_problems import (
     Group,
     against,

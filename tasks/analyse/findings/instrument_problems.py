@@ -9,13 +9,11 @@ from typing import Any, Final
 from leadline.evaluators.data import Reason, Severity
 from leadline.evaluators.ground import count, listing, number, percent, quoted
 from leadline.evaluators.judge_client.replies import NOT_ASKED
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, graded
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView
+from leadline.tasks.analyse.findings.severity import by_coverage
 from leadline.tasks.analyse.pair_records import PositionBias, ShareOfPairs, position_bias, read_pairs
 from leadline.tasks.db import records, sql
 from leadline.tasks.policy.policy import Role
-
-POOR_COVERAGE: Final = 0.8
-GOOD_COVERAGE: Final = 0.95
 
 REACHABLE: Final[Mapping[str, tuple[float, float]]] = {"perplexity": (1.0, float("inf"))}
 """Values that a metric can really take, by key, where its declared range is wider: exp of a mean loss is at least 1."""
@@ -140,11 +138,6 @@ def _coverage(view: RunView, evaluator_id: int, model_id: int) -> float:
         if aggregate and (wanted := aggregate["n_scored"] + aggregate["n_unscored"]):
             shares.append(aggregate["n_scored"] / wanted)
     return min(shares)
-
-
-def by_coverage(coverage: float) -> Severity:
-    """Return how bad it is that only a share of the rows could be scored."""
-    return graded(coverage < POOR_COVERAGE, coverage < GOOD_COVERAGE)
 
 
 def crash_problems(view: RunView) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ judges decide by their own values or by what people's labels make of them.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,18 +15,11 @@ from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import rows_decide
 from leadline.tasks.analyse.findings.failure_clusters import explained
-from leadline.tasks.analyse.findings.finding import (
-    MOST_ROWS,
-    RETRIEVAL,
-    Finding,
-    RunView,
-    graded,
-    misses,
-    rows_in_words,
-)
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, rows_in_words
+from leadline.tasks.analyse.findings.severity import graded, how_bad, misses
 from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.policy.policy import Question, Role
-from leadline.tasks.statistics.correction import in_words, more_for_value
+from leadline.tasks.statistics.label_correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, Interval
 
 if TYPE_CHECKING:
@@ -78,25 +70,6 @@ def threshold_problems(view: RunView) -> Iterator[Finding]:
     for metric, aggregate in missed:
         n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
         yield _threshold_problem(view, metric, aggregate, n_failed, rows)
-
-
-def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
-    """Return ``high`` for a value at least half of the way from the threshold to the worst value of the range.
-
-    For a metric in [0, 1] that is better when higher this is the reference's rule, ``medium`` only above half of the
-    threshold; the same distance counts for one that is better when lower. Where the worst value is infinite, ``high``
-    begins at twice the threshold (for a threshold of 0, at any value that misses it). The distance
-    to an infinite threshold is not defined: ``medium``.
-
-    Args:
-        value: A value that misses the threshold.
-    """
-    threshold, higher = metric["threshold"], metric["higher_is_better"]
-    worst = metric["low"] if higher else metric["high"]
-    allowed = abs(threshold) if abs(worst) == float("inf") else abs(worst - threshold) / 2
-    distance = abs(value - threshold)
-    far = distance >= allowed or math.isclose(distance, allowed, rel_tol=1e-9)
-    return graded(far and allowed < float("inf"))
 
 
 def failing_rows(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import Severity
 from leadline.evaluators.ground import count, listing, number, one_line, percent
-from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding, graded, passes
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.metric_problems import avid_code
+from leadline.tasks.analyse.findings.severity import graded, passes
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, PERTURBATION, RETRIEVAL, slice_in_words
 from leadline.tasks.db import lines_shown, records, sql
 from leadline.tasks.policy.policy import Role

@@ -25,7 +25,7 @@ from leadline.tasks.statistics.agreement import (
     spearman,
     weighted_kappa,
 )
-from leadline.tasks.statistics.correction import (
+from leadline.tasks.statistics.label_correction import (
     LEAST_YOUDEN,
     Corrected,
     PassFailLabels,

@@ -34,7 +34,7 @@ from leadline.tasks.judges.labels.labelled_rows import Tie, texts_of
 from leadline.tasks.load.label import ADJUDICATED
 from leadline.tasks.plan.jobs import read_jobs
 from leadline.tasks.plan.selection import load_own_evaluators
-from leadline.tasks.statistics.correction import time_of_person
+from leadline.tasks.statistics.label_correction import time_of_person
 from leadline.tasks.store.store import JOBS, Run, Store
 
 _NAME: Final = re.compile(r"[\w.#:-]{1,200}")

@@ -33,7 +33,7 @@ from leadline.tasks.judges.labels.known_labels import (
 )
 from leadline.tasks.judges.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, report_labels
 from leadline.tasks.policy.policy import Role
-from leadline.tasks.statistics.correction import Corrected, ErrorRates, in_words, rogan_gladen
+from leadline.tasks.statistics.label_correction import Corrected, ErrorRates, in_words, rogan_gladen
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -11,10 +11,10 @@ import orjson
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
 from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
+from leadline.tasks.load.chat import answer_within, last_user_message
 from leadline.tasks.load.columns import LABELS, METADATA, ColumnNames, Columns, ColumnTable, field_names, listed, mapped
 from leadline.tasks.load.dataset_models import DatasetModels
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.formats.chat import answer_within, last_user_message
 from leadline.tasks.load.label import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers import Item

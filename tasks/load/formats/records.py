@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from leadline.tasks.load.chat import reply
 from leadline.tasks.load.columns import Columns, container_of, field_of, normalized
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import (
@@ -18,7 +19,6 @@ from leadline.tasks.load.formats.base import (
     DatasetFormat,
     Values,
 )
-from leadline.tasks.load.formats.chat import reply
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers import Item
 from leadline.tasks.load.readers.json_records import MODELS

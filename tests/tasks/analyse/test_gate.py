@@ -20,7 +20,7 @@ from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Policy, Proof, Question, Role, Rule
-from leadline.tasks.statistics.correction import ErrorRates
+from leadline.tasks.statistics.label_correction import ErrorRates
 from tests.support.stores.problem_factory import GROUPED, SEED
 from tests.support.stores.run_factory import VALUE, Given, Toy, answer, make_run
 

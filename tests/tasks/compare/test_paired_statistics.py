@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from leadline.tasks.compare.verdicts import VerdictQuestion, judge
+from leadline.tasks.statistics.multiple_tests import holm
 from leadline.tasks.statistics.paired import (
     EXACT,
     MOST_CLUSTERS,
     PairedSeries,
     cases_to_decide,
     detectable,
-    holm,
     least_cases,
     measure,
     score_interval,

@@ -11,7 +11,7 @@ import pytest
 from leadline.evaluators.core import Metric
 from leadline.evaluators.data import Severity
 from leadline.tasks.analyse.findings.flip_problems import MOST_FLIPS
-from leadline.tasks.analyse.findings.metric_problems import how_bad
+from leadline.tasks.analyse.findings.severity import how_bad
 from tests.support.stores.problem_factory import even, of_type, problems
 from tests.support.stores.run_factory import BOARD, VALUE, Basis, Given, Toy, answer, board_scores
 

@@ -1,4 +1,4 @@
-"""Signs of life of runs: which runs somebody is at, and which were lost with the process that made them.
+"""Heartbeats of runs: which are being made, and which were lost with the process that made them.
 
 While a run is being made, ``<store>/alive/<run>.json`` has its process and the time of the last beat. The file goes
 when the run's record says how it ended. A process of this host can be looked for; one of another host, which a store
@@ -25,7 +25,7 @@ from leadline.tasks.store.store import ENDED, Run, Store
 log = logging.getLogger("leadline.runs")
 
 BEAT_S: Final = 30.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 SILENT_S: Final = 600.0
 """Seconds without a sign of life after which a run of another host is lost; allows for clocks that differ."""

@@ -15,15 +15,15 @@ from click.testing import CliRunner
 from leadline.cli.main import cli
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.ground.processes import process_record
-from leadline.tasks.runs import signs_of_life
+from leadline.tasks.runs import heartbeats
+from leadline.tasks.runs.heartbeats import SILENT_S, give_sign, giving_signs, record_lost
 from leadline.tasks.runs.run_facts import summary
-from leadline.tasks.runs.signs_of_life import SILENT_S, give_sign, giving_signs, record_lost
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.s3 import S3
 
 BEGIN = """
 import os, signal, sys
-from leadline.tasks.runs.signs_of_life import give_sign
+from leadline.tasks.runs.heartbeats import give_sign
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.store.store import Store
 store = Store.open(sys.argv[1])
@@ -96,7 +96,7 @@ def test_a_process_of_this_host_that_lives_is_not_lost_however_long_it_slept(tmp
 def test_signs_are_renewed_while_a_run_is_made_and_go_when_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signs_of_life, "BEAT_S", 0.01)
+    monkeypatch.setattr(heartbeats, "BEAT_S", 0.01)
     store = Store.open(tmp_path)
     run = begun(store, "elsewhere.example")
     silence(store, run)

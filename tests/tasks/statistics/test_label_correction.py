@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.tasks.statistics.correction import (
+from leadline.tasks.statistics.label_correction import (
     ErrorRates,
     PassFailLabels,
     Stratum,
