@@ -80,7 +80,6 @@ def test_categories_metadata_and_lengths_with_few_values_are_columns_and_others_
     assert chosen.left_out["one"] == "it has one value"
     assert chosen.left_out["region"] == "it says the same as half"
     assert "fewer than 5 cases" in chosen.left_out["rare"]
-    assert not chosen.asked
 
 
 def test_columns_that_are_named_are_taken_alone_whatever_they_hold(tmp_path: Path) -> None:
