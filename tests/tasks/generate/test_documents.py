@@ -179,7 +179,7 @@ def test_other_formats_are_read_by_what_a_plug_in_brings(tmp_path: Path, monkeyp
     reader = "acme_pages:Reader"
     (package / "entry_points.txt").write_text(f"[leadline.documents]\npdf = {reader}\nhtml = {reader}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("leadline.evaluators.ground.packages.OWN", "none.of.ours")
+    monkeypatch.setattr("leadline.evaluators.ground.packages._source_of", lambda entry: tmp_path / "not here")
     make(tmp_path / "d", "a.html", "b.pdf")
     faults: list[str] = []
     found = list(read_documents(find_files([tmp_path / "d"]).files, faults, [], encoding="latin-1"))
