@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psycopg
-
 from leadline.evaluators.ground import ErrorCode, LeadlineError
 
 ROLE: Final = "leadline"
@@ -61,6 +59,8 @@ class Postgres:
 
     def answers(self) -> bool:
         """Return whether the server accepts the role and its password."""
+        import psycopg
+
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -69,6 +69,8 @@ class Postgres:
 
     def ensure(self, database: str) -> None:
         """Make a database unless there is one of that name."""
+        import psycopg
+
         with psycopg.connect(self.url("postgres"), autocommit=True, connect_timeout=10) as connection:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone()
             if known is None:
