@@ -389,7 +389,7 @@ def test_a_delivery_that_webhook_yaml_makes_no_event_of_is_kept_for_events(
 ) -> None:
     body = json.dumps(MLFLOW | {"data": {"name": "unfit", "version": "1"}}).encode()
     assert client(Sending()).post("/mlflow", content=body, headers=signed(body)).status_code == 422
-    monkeypatch.setattr("leadline.flows.prefect.server.lasting_api", nullcontext)
+    monkeypatch.setattr("leadline.plugins.webhooks.events_command.lasting_api", nullcontext)
     monkeypatch.setattr("leadline.flows.prefect.prefect_events.recent", lambda *_, **__: [])
     assert run(["service", "events", "--failed"]) == 0
     shown = capsys.readouterr().out
