@@ -51,7 +51,7 @@ def run_raising(monkeypatch: pytest.MonkeyPatch, error: BaseException, *options:
         (["store", "--help"], set()),
         (["evaluate", "--help"], {"pydantic"}),
         (["service", "check-version", "--help"], {"pydantic"}),
-        (["store", "sql", "--help"], {"pydantic"}),
+        (["store", "sql", "--help"], set()),
         (["service", "server", "start", "-h"], set()),
     ],
 )
