@@ -46,6 +46,9 @@ CONNECT_S: Final = 10.0
 START_S: Final = 120.0
 """Longest start of a cluster of one's own; it takes a few seconds on a machine at rest."""
 
+STARTS: Final = 3
+"""Tries to start a worker process of a cluster of one's own: a machine short of memory may kill one as it starts."""
+
 ALLOWED_DEATHS: Final = 2
 """Worker processes that a chunk may bring down in a cluster of one's own before it is given up."""
 
@@ -267,11 +270,22 @@ async def _own_cluster(workers: Mapping[Lane, int], security: Security, tell: Ca
     async with Scheduler(
         port=0, dashboard=False, dashboard_address="127.0.0.1:0", allowed_failures=ALLOWED_DEATHS, **here
     ) as scheduler:
-        nannies = [
-            nanny for lane, count in workers.items() for nanny in _nannies(scheduler.address, lane, count, **here)
-        ]
+        nannies: list[Nanny] = []
+
+        async def start(lane: Lane) -> None:
+            for tries_left in reversed(range(STARTS)):
+                [nanny] = _nannies(scheduler.address, lane, 1, **here)
+                nannies.append(nanny)
+                try:
+                    await nanny
+                except RuntimeError:  # it has closed itself
+                    if not tries_left:
+                        raise
+                else:
+                    return
+
         try:
-            await asyncio.gather(*nannies)
+            await asyncio.gather(*(start(lane) for lane, count in workers.items() for _ in range(count)))
             tell(scheduler.address)
             await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
         finally:
@@ -290,7 +304,11 @@ def _main() -> None:
         os.write(answers, f"{address}\n".encode())
         os.close(answers)
 
-    asyncio.run(_own_cluster(Counter(request["workers"]), Security(require_encryption=True, **request["tls"]), tell))
+    security = Security(require_encryption=True, **request["tls"])
+    try:
+        asyncio.run(_own_cluster(Counter(request["workers"]), security, tell))
+    except RuntimeError as error:  # a worker does not start; the run says so
+        sys.exit(f"Dask: {error.__cause__ or error}")
     sys.stdout.flush()
     os._exit(0)  # threads of chunks that nobody waits for must not keep it
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -16,13 +17,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from leadline.evaluators.ground import UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.flows.dispatch.lanes import NoWorkers, Stopped
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.steps import EvaluationSteps
 from leadline.flows.shared.settings import Judges
 from leadline.plugins.dask import dask_cluster, dispatcher
+from leadline.plugins.dask.dask_cluster import LocalCluster, connect, workers_by_lane
 from leadline.plugins.dask.dispatcher import DaskChunks, DaskTimeouts
 from leadline.tasks.db import open_run
 from leadline.tasks.plan.jobs import Chunk
@@ -55,6 +57,20 @@ class Fatal(leadline.RowEvaluator):
         if "Berth 7 " in row.actual_answer:
             os.kill(os.getpid(), signal.SIGKILL)
         return leadline.RowScore({"fatal": 1.0})
+"""
+
+
+KILLED_AT_START: Final = """
+import os, signal, sys
+from pathlib import Path
+
+if any("spawn_main" in argument for argument in sys.orig_argv):
+    for death in range({deaths}):
+        try:
+            Path(__file__).with_name(f"death-{{death}}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -153,6 +169,24 @@ def test_a_run_on_a_cluster_of_its_own_finds_what_it_finds_here_and_outlives_a_f
         assert connection.execute("SELECT DISTINCT reason FROM scores WHERE status = 'unscored'").fetchall() == [
             ("worker_lost",)
         ]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("deaths", "starts"), [(dask_cluster.STARTS - 1, True), (dask_cluster.STARTS, False)])
+def test_a_worker_process_that_is_killed_as_it_starts_is_started_again(
+    deaths: int, starts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(KILLED_AT_START.format(deaths=deaths))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    cluster = LocalCluster({"cpu": 1})
+    if starts:
+        with cluster, connect(cluster.address, cluster.security) as client:
+            assert [len(workers) for workers in workers_by_lane(client).values()] == [1]
+    else:
+        with pytest.raises(LeadlineError, match="local cluster did not start"):
+            cluster.__enter__()
+    assert len(list(tmp_path.glob("death-*"))) == deaths
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_chunk_for_a_worker_that_is_gone_goes_to_the_one_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
