@@ -318,8 +318,7 @@ def aggregate_scores(store: Store, run: Run) -> int:
     """Compute means, intervals and verdicts, and return the number of aggregates."""
     with open_run(store, run) as connection:
         lines = aggregate(connection)
-        record = run.read()
-        stopped = WaveOutcome.of(record) if "stopping" in record else None
+        stopped = WaveOutcome.of(run.read())
         if stopped and stopped.early:
             give_valid_intervals(connection, stopped.wave, policy_of(run))
         measure_trials(connection)

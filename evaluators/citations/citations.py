@@ -1,4 +1,7 @@
-"""Citations: is each statement supported by what it cites, and is each citation of use?"""
+"""Citations: is each statement supported by what it cites, and is each citation of use?
+
+Citations are [1], [2, 5], [manual.pdf], addresses and quotations.
+"""
 
 from __future__ import annotations
 

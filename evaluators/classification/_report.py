@@ -26,6 +26,7 @@ from leadline.evaluators.classification._items import (
     by_key,
     label_areas,
     label_sums,
+    ratios,
 )
 from leadline.evaluators.data import (
     MOST_CONFUSED,
@@ -107,7 +108,7 @@ def _label_values(
 ) -> list[LabelValues]:
     """Return the values of the keys, then of the labels in order."""
     n_of_key = np.zeros(len(items.keys))
-    found, right, wanted = (table[0] for table in sums)
+    found, _, wanted = (table[0] for table in sums)
     np.add.at(n_of_key, items.key_of[items.key_of >= 0], wanted[items.key_of >= 0])
     out: list[LabelValues] = [
         {
@@ -118,15 +119,13 @@ def _label_values(
         }
         for number, key in enumerate(items.keys)
     ]
+    of_labels = ratios(*sums)
     for label in order:
         known = found[label] + wanted[label] > 0
         key, value = items.labels[label]
-        ratios = {
-            "precision": _divide(right[label], found[label]),
-            "recall": _divide(right[label], wanted[label]),
-            "f1": _divide(2 * right[label], found[label] + wanted[label]),
+        values: dict[str, float | int | None] = {
+            name: float(column[0, label]) if known else None for name, column in of_labels.items()
         }
-        values: dict[str, float | int | None] = {name: ratio if known else None for name, ratio in ratios.items()}
         values |= {"rocauc": _number(areas[label])}
         values |= {"expected": round(float(wanted[label])), "answered": round(float(found[label]))}
         out.append({"key": key, "value": value, "values": values})

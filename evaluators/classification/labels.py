@@ -1,4 +1,4 @@
-"""Classification: the answer is a label, and so is the expected answer."""
+"""Classification: the answer is a label, and so is the expected answer; which labels are taken for which others."""
 
 from __future__ import annotations
 
@@ -147,7 +147,6 @@ class Classification(RowEvaluator):
     spec = Spec(
         id="classification",
         name="Classification Evaluator",
-        family="classification",
         origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(

@@ -121,7 +121,6 @@ class ValorClassification(RowEvaluator):
     spec = Spec(
         id="valor.classification",
         name="Classification (Valor)",
-        family="classification",
         origin="valor",
         inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("whole",),

@@ -125,8 +125,6 @@ class CodeExecution(RowEvaluator):
     spec = Spec(
         id="code_execution",
         name="Code Execution",
-        family="code",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.EXPECTED_ANSWER, RowField.METADATA),
         metrics=(

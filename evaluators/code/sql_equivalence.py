@@ -82,8 +82,6 @@ class SqlEquivalence(RowEvaluator):
     spec = Spec(
         id="sql_equivalence",
         name="SQL Equivalence",
-        family="code",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
         packages=("sqlglot",),

@@ -307,7 +307,9 @@ def _effect(evaluator: type[Evaluator], name: str) -> Effect:
 
 @dataclass
 class EvalContext:
-    """The tools of one worker process.
+    """The tools of one worker process and one run's settings.
+
+    It keeps caches and loaded models, so that evaluators can stay without state.
 
     Attributes:
         settings: The run's choices.

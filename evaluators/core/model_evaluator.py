@@ -119,8 +119,6 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
         return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
 
 
-log = logging.getLogger("leadline.evaluators")
-
 BLOCK_TEXTS: Final = 20_000
 """Texts whose vectors are in memory at a time."""
 

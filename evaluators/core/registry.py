@@ -86,7 +86,10 @@ def register(evaluator: E) -> E:
 def _placed(evaluator: type[Evaluator]) -> Spec:
     """Return the spec of a built-in evaluator with what need not be written: family, origin, and lane."""
     spec = evaluator.spec
-    family = evaluator.__module__.removeprefix(BUILT_IN).partition(".")[0] if spec.family == CUSTOM else spec.family
+    folder = evaluator.__module__.removeprefix(BUILT_IN).partition(".")[0]
+    if folder not in FAMILIES:  # made of a judge's file, which says all, and may be a user's
+        return spec
+    family = folder if spec.family == CUSTOM else spec.family
     origin = LEADLINE if spec.origin == CUSTOM else spec.origin
     lane: Lane = "judge" if spec.judge else "gpu" if spec.gpu else spec.lane
     return replace(spec, family=family, origin=origin, lane=lane)

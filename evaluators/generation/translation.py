@@ -162,10 +162,10 @@ class Chrf(SacrebleuEvaluator):
 
 
 MOST_WORDS: Final = 300
-"""Words of a text that is compared: beyond, a single row can take minutes."""
+"""Words of a text that TER compares: beyond, a single row can take minutes."""
 
 MOST_EXPECTED: Final = 5_000
-"""Words of all expected answers of a row together."""
+"""Words of all expected answers of a row together, for TER."""
 
 
 class TerParams(Params):
@@ -249,6 +249,7 @@ class Ter(SacrebleuEvaluator):
 
 
 _loading: Final = threading.Lock()
+"""NLTK's lazy loader of WordNet is for one thread."""
 
 
 class MeteorParams(Params):
@@ -363,7 +364,7 @@ def _wordnet() -> Any:
         return None
     from nltk.corpus import wordnet
 
-    with _loading:  # NLTK's lazy loader is for one thread
+    with _loading:
         try:
             wordnet.ensure_loaded()
         except (LookupError, OSError):  # not there, or not all of it

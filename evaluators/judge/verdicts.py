@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -189,14 +189,20 @@ class Opinions(JudgeReply):
     opinions: tuple[str, ...]
 
 
-PARTS: Final[Mapping[str, tuple[Path, type[JudgeReply]]]] = MappingProxyType(
+class Parts(NamedTuple):
+    """A way to take a text apart: the prompt that lists the parts of ``text``, and the reply whose field holds them."""
+
+    prompt: Path
+    reply: type[JudgeReply]
+
+
+PARTS: Final[Mapping[str, Parts]] = MappingProxyType(
     {
-        "statements": (STATEMENTS, Statements),
-        "claims": (prompt_beside(__file__, "claims.jinja"), Claims),
-        "opinions": (prompt_beside(__file__, "opinions.jinja"), Opinions),
+        "statements": Parts(STATEMENTS, Statements),
+        "claims": Parts(prompt_beside(__file__, "claims.jinja"), Claims),
+        "opinions": Parts(prompt_beside(__file__, "opinions.jinja"), Opinions),
     }
 )
-"""Ways to take a text apart: the prompt that lists the parts of ``text``, and the reply whose only field holds them."""
 
 
 async def parts_of(judge: Judge, name: str, text: str) -> tuple[str, ...]:
@@ -209,7 +215,7 @@ async def parts_of(judge: Judge, name: str, text: str) -> tuple[str, ...]:
     """
     if not text.strip():
         return ()
-    reply = await judge.ask(name, PARTS[name][1], text=text)
+    reply = await judge.ask(name, PARTS[name].reply, text=text)
     return tuple(item for item in getattr(reply, name) if item.strip())
 
 

@@ -190,7 +190,7 @@ class VerdictsFromFile(_FromFile):
     def all_prompts(self) -> dict[str, Prompt]:
         """Return the prompt that lists the items, if they are not the contexts, and the file's."""
         of = self._asks.of
-        return ({of: prompt(PARTS[of][0])} if of in PARTS else {}) | super().all_prompts()
+        return ({of: prompt(PARTS[of].prompt)} if of in PARTS else {}) | super().all_prompts()
 
     def calls_per_row(self) -> float:
         """The verdicts, and the list of items if they are not the contexts."""

@@ -46,7 +46,7 @@ class _McpServer:
     Attributes:
         shown: Its name in errors, without a command's arguments, which may contain a key.
         tool: The tool's name, or ``""`` to find it.
-        most: Bytes that a message may have.
+        most: Bytes that a message over HTTP, or characters that a line of its output, may have.
         started: The client, the tool's name and the name of its argument; fails when the server does not start.
         asked: Set with every question.
         closing: Set when it is to end now.
@@ -74,7 +74,7 @@ async def ask(place: Place, tool: str, query: str, *, shown: str, timeout_s: flo
         query: The text to search for.
         shown: The server's name in errors.
         timeout_s: Longest time that the tool may take.
-        most: Bytes that a message may have. A server that runs already keeps the limit that it was started with.
+        most: Size that a message may have. A server that runs already keeps the limit that it was started with.
 
     Raises:
         OSError: The server or its tool failed; the next question starts afresh.

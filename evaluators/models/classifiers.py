@@ -192,7 +192,7 @@ class PairClassifier(LoadedModel):
 
     def infer(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         """Return the probabilities of distinct pairs: entailment, contradiction, neutral, shape ``(len(pairs), 3)``."""
-        inputs = encode_pairs(self._tokenizer, pairs, self.limit)
+        inputs = list(encode_pairs(self._tokenizer, pairs, self.limit))
         logits = self._read(self._forward, inputs, [len(pair.ids) for pair in inputs])
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         ordered = np.asarray((shares / shares.sum(axis=1, keepdims=True))[:, self._order])

@@ -34,6 +34,7 @@ from leadline.evaluators.models.runtime import (
     in_batches,
     is_out_of_memory,
     libraries,
+    loading,
     model_settings,
     release_memory,
     sentence_device,
@@ -337,7 +338,9 @@ def _load(ref: ModelRef, device: str, settings: Settings, content: str) -> Embed
     with libraries():
         from leadline.evaluators.models.sentence_models import load_embedder
 
-        return Embedder(load_embedder(ref, device, settings), batch_size_for(device))
+        model = load_embedder(ref, device, settings)
+    with loading(ref):  # a tokenizer that cannot be asked is a model that cannot be loaded
+        return Embedder(model, batch_size_for(device))
 
 
 def _pieces(text: str, count: int) -> list[str]:

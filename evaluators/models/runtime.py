@@ -154,7 +154,7 @@ def require_onnx() -> None:
 
 
 def require_cpu(ref: ModelRef, settings: Settings) -> None:
-    """Check that a run asks for nothing that this backend does not do.
+    """Check that a run asks for nothing that ONNX Runtime does not do here.
 
     Args:
         settings: The run's choices.

@@ -128,7 +128,7 @@ class PairReader:
         The pairs are tokenized all at once and without the library, which spends more time on the lists of a small
         batch than its tokenizer does on the texts.
         """
-        inputs = encode_pairs(self._tokenizer, pairs, self.limit)
+        inputs = list(encode_pairs(self._tokenizer, pairs, self.limit))
 
         def forward(numbers: Sequence[int]) -> npt.NDArray[np.float64]:
             batch = [inputs[number] for number in numbers]
@@ -162,7 +162,7 @@ class PairReader:
         long = "some words " * min(self.limit or 8, _PROBE_WORDS)
         probe = [("a sentence", "another one"), (long, "A sentence, and one more.")]
         try:
-            encoded = encode_pairs(self._tokenizer, probe, self.limit)
+            encoded = list(encode_pairs(self._tokenizer, probe, self.limit))
             mine = padded_pairs(encoded, self._tokenizer, str(self.model.device))
         except (TypeError, ValueError, LookupError, AttributeError):  # a processor that is more than a tokenizer
             return False
@@ -178,7 +178,7 @@ class PairReader:
         """Return tokens and limit of those pairs, all of which fill the model, that are longer than it reads."""
         if self.limit is None:
             return {}
-        lengths = [len(pair.ids) for pair in encode_pairs(self._tokenizer, pairs, None)]
+        lengths = (len(pair.ids) for pair in encode_pairs(self._tokenizer, pairs, None))
         return {pair: (length, self.limit) for pair, length in zip(pairs, lengths, strict=True) if length > self.limit}
 
 

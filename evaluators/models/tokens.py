@@ -114,15 +114,16 @@ def _encoded(tokenizer: Any, texts: Sequence[str], *, places: bool) -> Iterator[
         )
 
 
-def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | None) -> list[EncodedPair]:
-    """Return pairs as token ids with special ones; what is beyond the limit is cut off, from the longer text first.
+def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | None) -> Iterator[EncodedPair]:
+    """Yield pairs as token ids with special ones; what is beyond the limit is cut off, from the longer text first.
+
+    Some hundred are in memory at a time, since pairs that are not cut off may be long.
 
     Args:
         tokenizer: A Transformers tokenizer.
         pairs: First and second texts.
         limit: Most tokens of a pair, special ones included; ``None`` to cut nothing off.
     """
-    out: list[EncodedPair] = []
     for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
         some = pairs[start : start + _TOKENIZED_AT_ONCE]
         encoded = tokenizer(
@@ -135,8 +136,7 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | 
             verbose=False,
         )
         types = encoded.get("token_type_ids") or [None] * len(some)
-        out += map(EncodedPair, encoded["input_ids"], types)
-    return out
+        yield from map(EncodedPair, encoded["input_ids"], types)
 
 
 def windows(length: int, most: int) -> list[tuple[int, int]]:

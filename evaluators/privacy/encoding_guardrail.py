@@ -125,7 +125,6 @@ class EncodingGuardrail(LeakageEvaluator):
         id="encoding_guardrail",
         version="3",
         name="Encoding Guardrail Evaluator",
-        family="privacy",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),

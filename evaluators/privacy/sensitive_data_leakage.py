@@ -59,7 +59,6 @@ class SensitiveDataLeakage(LeakageEvaluator):
         id="sensitive_data_leakage",
         version="6",
         name="Sensitive Data Leakage Evaluator",
-        family="privacy",
         origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),

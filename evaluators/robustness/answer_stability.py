@@ -75,8 +75,6 @@ class AnswerStability(RowEvaluator):
     spec = Spec(
         id="answer_stability",
         name="Answer stability",
-        family="robustness",
-        origin="leadline",
         inputs=(RowField.ORIGINAL_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher(

@@ -315,7 +315,6 @@ class NoiseRobustness(RgbAccuracy):
     spec = Spec(
         id="rgb.noise_robustness",
         name="Noise Robustness (RGB)",
-        family="robustness",
         origin="rgb",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
@@ -349,7 +348,6 @@ class InformationIntegration(RgbAccuracy):
     spec = Spec(
         id="rgb.information_integration",
         name="Information Integration (RGB)",
-        family="robustness",
         origin="rgb",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
@@ -385,7 +383,6 @@ class NegativeRejection(RgbEvaluator):
     spec = Spec(
         id="rgb.negative_rejection",
         name="Negative Rejection (RGB)",
-        family="robustness",
         origin="rgb",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.METADATA,),
@@ -439,7 +436,6 @@ class CounterfactualRobustness(RgbEvaluator):
     spec = Spec(
         id="rgb.counterfactual_robustness",
         name="Counterfactual Robustness (RGB)",
-        family="robustness",
         origin="rgb",
         inputs=(RowField.EXPECTED_ANSWER, RowField.METADATA, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.METADATA}),

@@ -113,8 +113,6 @@ class Format(RowEvaluator):
     spec = Spec(
         id="format",
         name="Format",
-        family="structured",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.METADATA,),
         metadata=(KEY,),

@@ -139,8 +139,6 @@ class JsonFields(RowEvaluator):
     spec = Spec(
         id="json_fields",
         name="JSON Fields",
-        family="structured",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric.higher("field_accuracy", "Share of the expected fields that are right.", primary=True),

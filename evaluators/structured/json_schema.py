@@ -73,8 +73,6 @@ class JsonSchema(RowEvaluator):
     spec = Spec(
         id="json_schema",
         name="JSON Schema",
-        family="structured",
-        origin="leadline",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.METADATA,),
         metadata=(KEY,),

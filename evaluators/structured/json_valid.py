@@ -1,4 +1,7 @@
-"""JSON validity: can a program read the answer? It stands alone, in a fence of Markdown, or in the midst of prose."""
+"""JSON validity: can a program read the answer? It stands alone, in a fence of Markdown, or in the midst of prose.
+
+How an answer's JSON is read, and when two values are equal, is here for the other evaluators of JSON too.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,6 @@ class JsonValid(RowEvaluator):
     spec = Spec(
         id="json_valid",
         name="JSON Validity",
-        family="structured",
-        origin="leadline",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         metrics=(

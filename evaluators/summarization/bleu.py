@@ -1,6 +1,7 @@
 """BLEU of an answer against its acceptable answers: orders alone as in H2O Sonar, their mean as in Valor.
 
-N-grams are counted once for all orders.
+N-grams are counted once for all orders. The base of BLEU and ROUGE prepares each text once, and then compares answers
+with what was expected.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def bleu(hypothesis: NGrams, references: Sequence[NGrams], weightings: Sequence[
     return [value if value > _NOTHING else 0.0 for value in values]
 
 
-VALOR_SOURCE: Final = "Striveworks Valor, metrics reference, non-LLM-guided text comparison metrics"
+VALOR_TEXT_SOURCE: Final = "Striveworks Valor, metrics reference, non-LLM-guided text comparison metrics"
 
 ORDERS: Final = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 """NLTK's weights of BLEU-1 to BLEU-4: each order of n-grams alone."""
@@ -253,7 +254,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         problem_type="summarization",
         keywords=("n-gram", "summarization"),
         suits=(DataKind.LIKE_LENGTHS,),
-        source=VALOR_SOURCE,
+        source=VALOR_TEXT_SOURCE,
     )
     parameters = ValorBleuParams
     params: ValorBleuParams

@@ -45,10 +45,10 @@ DIMENSIONS: Final = 5
 NEIGHBOURS: Final = 10
 PERCENTILE: Final = 50.0
 
-FEWEST: Final = 3
+FEWEST_SENTENCES: Final = 3
 """Sentences of a document below which nothing can be reduced."""
 
-MOST: Final = 5_000
+MOST_SENTENCES: Final = 5_000
 """Sentences of a document above which the matrix of their distances is too large."""
 
 _alone: Final = threading.Lock()
@@ -93,7 +93,8 @@ def cover(document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], *
     """Return the coverage of a document by the sentences of its summary.
 
     Args:
-        document: Embeddings of the document's distinct sentences, from :data:`FEWEST` to :data:`MOST` of them.
+        document: Embeddings of the document's distinct sentences, from :data:`FEWEST_SENTENCES` to
+            :data:`MOST_SENTENCES` of them.
         summary: Embeddings of the summary's sentences.
         seed: Equal seeds and equal embeddings give equal bits on the same machine.
 
@@ -401,11 +402,12 @@ def _unmeasured(texts: Texts) -> SummaryPart | None:
     if texts.missing:
         return without([COMPLETENESS], Reason.UNSCORABLE, texts.missing)
     document, summary = map(len, _distinct(texts))
-    most = MOST
-    if document < FEWEST:
-        message = f"The document has fewer than {FEWEST} different sentences, which span no area."
-    elif document > most or summary > most:
-        message = f"Completeness is measured up to {most} different sentences of the document and of the summary."
+    if document < FEWEST_SENTENCES:
+        message = f"The document has fewer than {FEWEST_SENTENCES} different sentences, which span no area."
+    elif document > MOST_SENTENCES or summary > MOST_SENTENCES:
+        message = (
+            f"Completeness is measured up to {MOST_SENTENCES} different sentences of the document and of the summary."
+        )
     elif summary < 2:
         message = "The summary has fewer than 2 different sentences, which span no area."
     else:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, Spec, register
 from leadline.evaluators.data import Reason, RowField, RowScore, Unscored
-from leadline.evaluators.summarization.bleu import VALOR_SOURCE, NGrams, OverlapEvaluator, matches
+from leadline.evaluators.summarization.bleu import VALOR_TEXT_SOURCE, NGrams, OverlapEvaluator, matches
 from leadline.evaluators.text.tokens import rouge_words
 
 _TOO_LONG: Final = 3 * 10**11
@@ -304,7 +304,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         problem_type="summarization",
         keywords=("n-gram", "summarization"),
         suits=(DataKind.LIKE_LENGTHS,),
-        source=VALOR_SOURCE,
+        source=VALOR_TEXT_SOURCE,
     )
     parameters = ValorRougeParams
     params: ValorRougeParams

@@ -167,7 +167,6 @@ class ObjectDetection(Evaluator):
     spec = Spec(
         id="valor.object_detection",
         name="Object Detection / Instance Segmentation (Valor)",
-        family="vision",
         origin="valor",
         inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("box", "polygon", "raster"),

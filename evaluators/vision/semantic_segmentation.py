@@ -57,7 +57,6 @@ class SemanticSegmentation(RowEvaluator):
     spec = Spec(
         id="valor.semantic_segmentation",
         name="Semantic Segmentation (Valor)",
-        family="vision",
         origin="valor",
         inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("raster", "region"),

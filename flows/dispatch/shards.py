@@ -51,10 +51,12 @@ from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 log = logging.getLogger("leadline.dispatch")
 
-EVERY_S: Final = 5.0
+SHOWN_EVERY_S: Final = 5.0
 """Pause between two changes of the artifact with the shards."""
 
-KEY: Final = "leadline-shards"
+ARTIFACT: Final = "leadline-shards"
+"""Key of the artifact."""
+
 HEARTBEAT_S: Final = 30
 """Pause between two heartbeats of a shard; Prefect's least."""
 
@@ -493,7 +495,7 @@ class Board:
     def show(self, shards: Mapping[UUID, Shard]) -> None:
         """Show the shards, at most every few seconds unless all have ended; failing to costs nothing but the sight."""
         now = time.monotonic()
-        if now - self._shown < EVERY_S and any(shard.open for shard in shards.values()):
+        if now - self._shown < SHOWN_EVERY_S and any(shard.open for shard in shards.values()):
             return
         self._shown = now
         try:
@@ -503,8 +505,8 @@ class Board:
 
     def _write(self, text: str) -> None:
         if self._id is None:
-            title = f"{KEY}: chunks on workers"
-            self._id = cast("UUID", create_markdown_artifact(text, key=KEY, description=title))
+            title = f"{ARTIFACT}: chunks on workers"
+            self._id = cast("UUID", create_markdown_artifact(text, key=ARTIFACT, description=title))
             return
         with get_client(sync_client=True) as client:
             client.update_artifact(self._id, ArtifactUpdate(data=text))

@@ -1,8 +1,8 @@
 """The job of evaluating: a file of answers becomes a scored, explained report.
 
 ``load → plan → score (in chunks) → gather → aggregate → slices → flips → changes → corrections → problems →
-insights → gate → publish``. There is no logic here: each step is a function of the tasks room that takes paths and
-plain values.
+insights → gate → publish``. The order of the steps is here, and with ``--stop-when decided`` the waves; what a step
+does is a function of the tasks room that takes paths and plain values.
 """
 
 from __future__ import annotations

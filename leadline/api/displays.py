@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from leadline.flows.evaluate.config import EvaluateResult
     from leadline.flows.shared.job import ProgressEvent
-    from leadline.tasks.store.store import Store
 
 
 HERE: Final = "leadline.api"

@@ -26,6 +26,7 @@ from leadline.evaluators.ground.secret_values import mask_logs, masked_traceback
 from leadline.flows.command.host_faults import host_fault
 from leadline.flows.command.output import print_table
 from leadline.flows.command.session import Session, say, session_options, store_of
+from leadline.flows.shared.logs import new_log
 from leadline.tasks.ground.files import keep_private
 from leadline.tasks.ground.timeline import process_began
 
@@ -177,8 +178,6 @@ def _own_error(error: Exception, session: Session) -> int:
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     where = ""
     try:
-        from leadline.flows.shared.logs import new_log
-
         log = new_log("error")
         log.write_text(masked_traceback(error), encoding="utf-8", errors="backslashreplace")
         where = f", see {log}"

@@ -46,8 +46,6 @@ from leadline.tasks.runs.run_sentences import calls_line, cost_line, gate_reason
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import pytest
-
     from leadline.api.result import Result
 
 

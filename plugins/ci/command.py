@@ -13,9 +13,6 @@ from leadline.flows.command.options import form_options
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
-from leadline.flows.evaluate.job import Evaluate, record_time
-from leadline.flows.evaluate.prepare import preview
-from leadline.plugins.ci.checking import check_change
 from leadline.plugins.ci.config import CiConfig, read_request
 from leadline.tasks.ground.timeline import Timeline, timed_by
 from leadline.tasks.store.store import Store
@@ -50,6 +47,8 @@ def ci(session: Session, /, names: tuple[str, ...], dry_run: bool, as_json: bool
 
 
 def _check(session: Session, request: CheckRequest, *, as_json: bool) -> int:
+    from leadline.plugins.ci.checking import check_change
+
     checked = check_change(
         request,
         store=session.store,
@@ -69,6 +68,8 @@ def _check(session: Session, request: CheckRequest, *, as_json: bool) -> int:
 
 
 def _evaluate(session: Session, config: EvaluateConfig) -> EvaluateResult:
+    from leadline.flows.evaluate.job import Evaluate, record_time
+
     with timed_by(Timeline()) as timeline:
         result = run_job(session, Evaluate(asks_here=True), config)
     return record_time(result, Store.open(config.store), timeline)
@@ -76,6 +77,8 @@ def _evaluate(session: Session, config: EvaluateConfig) -> EvaluateResult:
 
 def _preview(session: Session, request: CheckRequest, *, as_json: bool) -> int:
     """Check what can be checked without scoring, and print what would be computed."""
+    from leadline.flows.evaluate.prepare import preview
+
     planned = {
         name: preview(config.evaluation(against=None, store=session.store)) for name, config in request.checks.items()
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -80,7 +81,7 @@ def keep_comment(checkout: Checkout, body: str, *, title: str, environment: Mapp
     """
     if checkout.number is None or not checkout.forge:
         return Posting("not asked")
-    token = environment.get(TOKEN) or environment.get(_TOKENS[checkout.forge], "")
+    token = (environment.get(TOKEN) or environment.get(_TOKENS[checkout.forge], "")).strip()
     if not token:
         return Posting("refused", _fork_or(checkout, f"{TOKEN} is not set"))
     try:
@@ -164,7 +165,7 @@ def _pull(checkout: Checkout, token: str, environment: Mapping[str, str]) -> Pul
         ForgeRefusal: The token, the API's address or the repository cannot be one.
     """
     if not token.isascii() or any(not sign.isprintable() for sign in token):
-        raise ForgeRefusal("the token is none: it has a line end or another sign that no token has")
+        raise ForgeRefusal("invalid token: it contains a line break or another character that no token has")
     if checkout.forge == "gitlab":
         api = environment.get(API) or environment.get("CI_API_V4_URL") or _GITLAB
         notes = f"/projects/{quote(checkout.repository, safe='')}/merge_requests/{checkout.number}/notes"
@@ -215,7 +216,7 @@ class RestClient:
         clock: The time, in seconds since 1970.
 
     Raises:
-        ForgeRefusal: The address is none, or a token would go over the network without encryption.
+        ForgeRefusal: The address is invalid, or a token would go over the network without encryption.
     """
 
     def __init__(
@@ -234,6 +235,7 @@ class RestClient:
         self._api = api.rstrip("/")
         self._origin = (parts.scheme, parts.netloc)
         self._headers = {"User-Agent": "leadline", "Accept-Encoding": "identity"} | dict(headers)
+        self._tls = ssl.create_default_context()  # trusts whom the system trusts, such as a company's authority
         self._sleep = sleep
         self._clock = clock
 
@@ -286,12 +288,14 @@ class RestClient:
     def _attempt(self, method: str, address: str, body: Mapping[str, Any] | None) -> tuple[RestReply | None, str]:
         """Return the reply to one request, or why there is none."""
         try:
-            with httpx.stream(method, address, json=body, headers=self._headers, timeout=REPLY_S) as stream:
+            with httpx.stream(
+                method, address, json=body, headers=self._headers, timeout=REPLY_S, verify=self._tls
+            ) as stream:
                 content: Any = None
                 with suppress(ValueError, OSError, httpx.HTTPError, RecursionError):  # a proxy's page is no JSON
                     content = json.loads(_body(stream))
                 return RestReply(stream.status_code, stream.headers, content), ""
-        except (OSError, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (OSError, ImportError, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             return None, f"it cannot be reached: {type(error).__name__}: {error}"
 
     def _wait(self, reply: RestReply | None, attempt: int, method: str) -> float | None:
@@ -318,13 +322,13 @@ def _body(stream: httpx.Response) -> bytes:
         TimeoutError: It trickles.
     """
     until, body = time.monotonic() + REPLY_S, b""
-    for part in stream.iter_bytes():
+    for part in stream.iter_raw():  # as it is sent: what is compressed, unasked, may be a bomb
         body += part
         if time.monotonic() > until:
             raise TimeoutError
         if len(body) >= LARGEST:
             break
-    return body
+    return body[:LARGEST]
 
 
 def _said(reply: RestReply | None) -> str:

@@ -14,12 +14,7 @@ from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.running import run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import Dispatch
-from leadline.plugins.rgb.build import Plan
-from leadline.plugins.rgb.build import build as write
-from leadline.plugins.rgb.paper_tables import tables
-from leadline.plugins.rgb.predictions import convert, is_predictions
 from leadline.tasks.ground.files import digest
 from leadline.tasks.runs.lookup import find_run
 
@@ -65,6 +60,9 @@ def build(
     DATA are files, or folders with some. The same documents in the same order as the benchmark's own program, for the
     same seed.
     """
+    from leadline.plugins.rgb.build import Plan
+    from leadline.plugins.rgb.build import build as write
+
     plan = Plan(
         noise=_levels(noise),
         passages=passages,
@@ -99,6 +97,8 @@ def table(
     A file is evaluated first. It is a dataset with the answers to the cases of `leadline data rgb build`, or some files
     that the benchmark's own program wrote (prediction_….json).
     """
+    from leadline.plugins.rgb.paper_tables import tables
+
     store = session.open_store()
     paths = [name for name in what if Path(name).exists()]
     if not paths and len(what) == 1:
@@ -153,6 +153,8 @@ def _levels(text: str) -> tuple[float, ...]:
 
 def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed: str | None) -> str:
     """Return a dataset with the answers; the benchmark's own files become one in the store."""
+    from leadline.plugins.rgb.predictions import convert, is_predictions
+
     if not all(is_predictions(path) for path in paths):
         if len(paths) > 1:
             raise UsageError(
@@ -168,6 +170,8 @@ def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed:
 
 def _evaluated(session: Session, dataset: str, scorer: str) -> str:
     """Evaluate a dataset with RGB's evaluators; returns the run's id."""
+    from leadline.flows.evaluate.job import Evaluate
+
     params: Mapping[str, dict[str, Any]] = {id_: {"scorer": scorer} for id_ in suite("rgb")}
     config = EvaluateConfig(
         dataset=dataset,

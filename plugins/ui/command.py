@@ -13,7 +13,6 @@ from leadline.flows.command.session import Session, say, session_options
 from leadline.flows.prefect.report_links import ui_address
 from leadline.flows.shared.logs import log_to_stderr
 from leadline.plugins.http_server import listener, serve, token_in
-from leadline.plugins.ui.web_app import Pages, protected
 
 PORT: Final = 8585
 
@@ -35,6 +34,8 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
 
     The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
     """
+    from leadline.plugins.ui.web_app import Pages, protected
+
     log_to_stderr("leadline.ui")
     given = token_in(token_env)
     store = session.open_store()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -258,10 +258,8 @@ def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow]) -
     Args:
         rows: The rows by the number of their case.
     """
-    import dataclasses
-
     if not rows:
         return []
     with lines_shown(connection, "wanted", {"case_no": list(rows)}):
         lines = {line.pop("case_no"): line for line in records(connection, sql("compare/texts").format(most=MOST_TEXT))}
-    return [dataclasses.replace(row, **lines[case]) for case, row in rows.items()]
+    return [replace(row, **lines[case]) for case, row in rows.items()]

@@ -293,7 +293,8 @@ def overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
     """Return the verdict over all metrics, and its reason in one sentence.
 
     One failed metric fails the candidate. What is inconclusive or incomparable leaves the verdict open. A metric that
-    only one side measured counts neither for nor against, and the sentence says how many those are.
+    only one side measured counts neither for nor against, and the sentence says how many those are. Only tested metrics
+    decide; the sentence names the most important: *must* before *should*, then what changed most.
     """
     tested = [found for found in metrics if not found.untested]
     outcome, reason = _overall(tested, several=len({found.models for found in metrics}) > 1)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _STATEMENT: Final = re.compile(r"^-- statement: (\w+)\n", re.MULTILINE)
+"""Statements are in files beside the modules that run them, cut at lines ``-- statement: <name>``."""
 _ROOMS: Final = ("tasks", "flows", "plugins")
 
 

@@ -332,6 +332,7 @@ _BOMS: Final = (
 _LONGEST_HEADING: Final = 1_000
 _ATX: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(\S.*))?")
 _UNDERLINE: Final = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
+_LINE: Final = re.compile(r"^.*$", re.MULTILINE)
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _NO_PARAGRAPH: Final = ("#", ">", "|", "-", "*", "+", "`", "~", "    ", "\t")
 
@@ -382,9 +383,8 @@ def _headings(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield offset, level and title of each heading."""
     fence = ""
     before, before_at = "", 0
-    end = 0
-    for line in text.split("\n"):
-        at, end = end, end + len(line) + 1
+    for found in _LINE.finditer(text):  # one at a time: a file may be millions of lines
+        at, line = found.start(), found[0]
         opened = _FENCE.match(line)
         if fence:
             if opened and opened[1].startswith(fence) and not line.strip(" \t" + fence[0]):
@@ -446,7 +446,10 @@ def _read(file: File, encoding: str | None, readers: dict[Any, Any], open_reader
     if file.kind in (DocumentKind.PDF, DocumentKind.HTML):
         reader = loaded(READERS, file.kind.lower())
         if reader is None:
-            raise Unreadable(f"{file.kind} is read by Leadline's plug-in plugins/documents, which is not here")
+            raise Unreadable(
+                f"{file.kind} is read by Leadline's plug-in plugins/documents, which is not here or not installed: "
+                "pip install --editable . again"
+            )
         if reader not in readers:  # one may be for both kinds
             readers[reader] = open_readers.enter_context(reader())
         document: Document = readers[reader].read(file, encoding)

@@ -1,4 +1,6 @@
-"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, scratch folders.
+"""Files that appear complete or not at all, private unless asked otherwise: temporary names, locks, digests.
+
+Here are the folders of scratch files too, and the user's folder for what belongs to no store.
 
 A command makes its files for its user alone. Its product outside of the store, as ``-o`` names it, has the permissions
 that the user's umask gives, since it is meant to be handed on. A store whose folder others may read is shared on
@@ -332,7 +334,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def state_folder() -> Path:
-    """Return the user's folder for Leadline's state, made if need be.
+    """Return the user's folder for what belongs to no store (working copies, a server's record, logs), made if need be.
 
     It is ``leadline`` below ``$XDG_STATE_HOME`` (default ``~/.local/state``), or below the system's folder for
     temporary files where that cannot be written.

@@ -322,7 +322,7 @@ def microseconds() -> int:
 
 
 def span(name: str, kind: str, began: int) -> TimeSpan:
-    """Return the span of work in this thread that ends now and began at some microsecond since 1970."""
+    """Return the span of work in this thread that began at ``began``, in microseconds since 1970, and ends now."""
     # Threads of several pools may share a name, and a number may be used again once its thread has ended.
     thread = f"{threading.current_thread().name} {threading.get_native_id()}"
     return TimeSpan(name, kind, began, max(began, microseconds()), this_process(), thread)

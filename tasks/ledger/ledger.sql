@@ -93,6 +93,10 @@ CREATE TABLE IF NOT EXISTS drift_checks (
     PRIMARY KEY (judge, epoch, occasion)
 );
 
+-- statement: asks_columns
+-- The columns of asks that came later, and that an old ledger gets when it is opened.
+ALTER TABLE asks ADD COLUMN {column} TEXT
+
 -- statement: find
 SELECT calls.digest, calls.text, calls.finish_reason, asks.input_tokens, asks.output_tokens, asks.cost_usd,
        asks.seconds, asks.tries, asks.run

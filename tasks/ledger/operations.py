@@ -197,6 +197,10 @@ class Work(NamedTuple):
     future: asyncio.Future[None]
 
 
+LATER_COLUMNS: Final = ("served_model", "fingerprint")
+"""Columns of ``asks`` that ledgers of earlier versions lack."""
+
+
 def described(operation: Operation) -> str:
     """Return a few words for an operation, for error messages."""
     match operation:

@@ -19,6 +19,7 @@ from leadline.tasks.db import sql
 from leadline.tasks.ground.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
 from leadline.tasks.ground.processes import BEAT_S, this_process
 from leadline.tasks.ledger.operations import (
+    LATER_COLUMNS,
     Beat,
     End,
     Intend,
@@ -324,6 +325,12 @@ def _make_tables_now(url: str) -> None:
         if found == (True,):
             return
         connection.execute(schema.encode())
+        known = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'leadline' AND table_name = 'asks'"
+        ).fetchall()
+        for column in LATER_COLUMNS:
+            if (column,) not in known:
+                connection.execute(sql("ledger/asks_columns").format(column=column).encode())
 
 
 def _settings(url: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.db import sql
-from leadline.tasks.ledger.operations import Find, LedgerQuery, Operation, Work, described, perform
+from leadline.tasks.ledger.operations import LATER_COLUMNS, Find, LedgerQuery, Operation, Work, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
@@ -251,11 +251,30 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
+            _add_columns(connection)
             return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Give the ledger of an earlier version the columns that it lacks."""
+
+    def lacking() -> list[str]:
+        known = {line[1] for line in connection.execute("PRAGMA table_info(asks)")}
+        return [column for column in LATER_COLUMNS if column not in known]
+
+    if lacking():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for column in lacking():  # another process may have added them meanwhile
+                connection.execute(sql("ledger/asks_columns").format(column=column))
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
 
 def unusable(path: Path, error: Exception, operation: Operation | None = None) -> StoreError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from leadline.evaluators.data import Details
 from leadline.tasks.analyse.changes import Changes, read_changes
 from leadline.tasks.analyse.findings.flip_problems import noise_in_a_word
-from leadline.tasks.db import Aggregate, FlipCause, FlipRate, Insight, Problem, TrialSpread, read_lines, sql
+from leadline.tasks.db import Aggregate, FlipCause, FlipRate, Insight, Problem, TrialSpread, read_lines, records, sql
 from leadline.tasks.judges.labels.run_corrections import (
     CertificateLine,
     CorrectionLine,
@@ -338,9 +338,7 @@ def _decided_by_people(connection: DuckDBPyConnection) -> frozenset[int]:
 
 
 def _fetch(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
-    cursor = connection.execute(sql(f"publish/{name}"))
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
+    return records(connection, sql(f"publish/{name}"))
 
 
 def _models(lines: list[dict[str, Any]]) -> tuple[ModelView, ...]:

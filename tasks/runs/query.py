@@ -28,12 +28,28 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-RUN_TABLES: Final = tuple(
-    (
-        "evaluators metrics scores evidence aggregates corrections certificates trial_spread stopping repeats "
-        "slices slice_rows flips flip_rates flip_causes baseline model_changes metric_changes row_changes "
-        "problems insights"
-    ).split()
+RUN_TABLES: Final = (
+    "evaluators",
+    "metrics",
+    "scores",
+    "evidence",
+    "aggregates",
+    "corrections",
+    "certificates",
+    "trial_spread",
+    "stopping",
+    "repeats",
+    "slices",
+    "slice_rows",
+    "flips",
+    "flip_rates",
+    "flip_causes",
+    "baseline",
+    "model_changes",
+    "metric_changes",
+    "row_changes",
+    "problems",
+    "insights",
 )
 SPARE_FILES: Final = 100
 LARGE: Final = 2 * 2**20

@@ -44,16 +44,16 @@ def tally_run(connection: DuckDBPyConnection) -> Tally:
     return tally(connection.execute("SELECT severity, instrument FROM problems").fetchall())
 
 
-def in_words(counts: Mapping[str, int]) -> str:
+def _counted_in_words(counts: Mapping[str, int]) -> str:
     """Return counts by severity as "1 high, 2 low", or "none"."""
     return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count) or "none"
 
 
 def tally_in_words(found: Mapping[str, Mapping[str, int]]) -> str:
     """Return a line for people: the problems of models, and those of the instrument, which do not count."""
-    instrument = in_words(found["instrument"])
+    instrument = _counted_in_words(found["instrument"])
     never = " (these never fail the gate)" if instrument != "none" else ""
-    return f"of models: {in_words(found['model'])}; of the instrument or the data: {instrument}{never}"
+    return f"of models: {_counted_in_words(found['model'])}; of the instrument or the data: {instrument}{never}"
 
 
 def what_counts(record: Mapping[str, Any]) -> str:

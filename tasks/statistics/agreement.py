@@ -94,7 +94,7 @@ def agreement(labels: Floats, judge: Floats, weights: Floats | None = None, clus
     kappa = error = math.nan
     if chance < 1:
         kappa = (agreed - chance) / (1 - chance)
-        error = _kappa_error(cell, kappa, agreed, chance) / math.sqrt(effective)
+        error = _kappa_error(cell, kappa, chance) / math.sqrt(effective)
     half = (people + judged) / 2
     by_chance = 2 * float(half[0] * half[1])
     ones = float(half[1]) * 2 * effective
@@ -120,7 +120,7 @@ def agreement(labels: Floats, judge: Floats, weights: Floats | None = None, clus
     )
 
 
-def _kappa_error(cell: Floats, kappa: float, agreed: float, chance: float) -> float:
+def _kappa_error(cell: Floats, kappa: float, chance: float) -> float:
     """Return κ's standard error times the square root of the number of rows."""
     people, judged = cell.sum(axis=1), cell.sum(axis=0)
     same = sum(float(cell[i, i]) * (1 - float(people[i] + judged[i]) * (1 - kappa)) ** 2 for i in (0, 1))

@@ -8,6 +8,8 @@ References:
     * Phipson and Smyth, "Permutation p-values should never be zero", Stat. Appl. Genet. Mol. Biol. 9 (2010).
     * McNemar, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12 (1947).
     * Bloom, "Minimum detectable effects", Evaluation Review 19 (1995).
+    * Tango, "Equivalence test and confidence interval for the difference in proportions for the paired-sample design",
+      Statistics in Medicine 17 (1998), 891-908.
     * Connor, "Sample size for testing differences in proportions for the paired-sample design", Biometrics 43 (1987).
 """
 
@@ -356,7 +358,10 @@ def score_interval(wins: int, losses: int, n: int, *, confidence: float = CONFID
 
 
 def score_statistic(wins: npt.ArrayLike, losses: npt.ArrayLike, n: int, difference: float | Floats) -> Floats:
-    """Return the distance of the observed difference from a true one, in standard errors.
+    """Return the distance of the observed difference from a true one, in standard errors (Tango 1998).
+
+    ``(wins - losses - n d) / sqrt(n (2 q + d (1 - d)))``, with q the most likely share of losses given d. It keeps its
+    level for few rows and has a width where nothing changed, which Wald's does not; at d = 0 it is McNemar's statistic.
 
     Args:
         wins: Pairs that are 0 then 1, one number or many.

@@ -31,6 +31,8 @@ _SEAL: Final = len(_MARK) + _DIGEST_BYTES
 _MAGIC: Final = b"PAR1"
 _END: Final = 8
 """Bytes behind the footer of a Parquet file: the footer's length, and the magic."""
+_ENDS: Final = _END + len(_MAGIC)
+"""Bytes of a Parquet file outside of its content and footer."""
 
 _BLOCK: Final = 1 << 20
 
@@ -97,7 +99,7 @@ def _hash(file: BinaryIO, first: int, end: int, digest: hashlib._Hash) -> None:
 def _footer_at(file: BinaryIO) -> int:
     """Return where the footer of a Parquet file begins."""
     size = file.seek(0, os.SEEK_END)
-    if size < _END + len(_MAGIC):
+    if size < _ENDS:
         raise ValueError("it is cut off")
     file.seek(-_END, os.SEEK_END)
     end = file.read(_END)
@@ -120,9 +122,6 @@ log = logging.getLogger("leadline.store")
 
 GROUP_BYTES: Final = 1 << 20
 """Bytes of rows that are buffered for one row group: 20,000 scores without evidence are one group."""
-
-_ENDS: Final = 12
-"""Bytes around a Parquet file's content: the magic, the footer's length, and the magic again."""
 
 
 @contextmanager
@@ -224,8 +223,8 @@ def _fault(path: Path) -> str:
         if size <= _ENDS:
             return "it is empty" if not size else "it is cut off"
         head = file.read(len(_MAGIC))
-        file.seek(-8, os.SEEK_END)
-        tail = file.read(8)
+        file.seek(-_END, os.SEEK_END)
+        tail = file.read(_END)
     if head != _MAGIC or tail[4:] != _MAGIC or int.from_bytes(tail[:4], "little") + _ENDS > size:
         return "not a complete Parquet file"
     return ""

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
     from leadline.tasks.store.remote import Remote
 
 FORMAT: Final = 2
+"""Raised with every change of what lies where and how.
+
+1: without ``store.json``; segments and datasets may lack digests. 2: every segment carries its digest, every manifest
+those of its files. An earlier format is used as it is, and ``leadline store migrate`` updates it; a later one is
+refused.
+"""
 STORE_FILE: Final = "store.json"
 WITHOUT_FILE: Final = 1
 """The format of a store that does not say it."""

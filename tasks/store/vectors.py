@@ -33,7 +33,6 @@ from leadline.tasks.store.parquet_files import seal, warn_damaged
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -461,6 +461,8 @@ def _is_date(year: int, month: int, day: int) -> bool:
 
 
 CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
-    name: check for name, check in globals().items() if name.startswith(("is_", "has_"))
+    name: check
+    for name, check in globals().items()
+    if name.startswith(("is_", "has_")) and getattr(check, "__module__", "") == __name__
 }
 """The checks that tables of rules name: all of this module."""

@@ -91,10 +91,10 @@ def runs_of(rasters: Sequence[Raster]) -> list[Runs]:
     is_set = (place % 2 == 1) & (counts > 0)
     owner = np.repeat(np.arange(len(rasters)), number)[is_set]
     starts, ends = (ends - counts)[is_set], ends[is_set]
-    bounds = np.searchsorted(owner, np.arange(len(rasters) + 1)).tolist()
+    edges = np.searchsorted(owner, np.arange(len(rasters) + 1)).tolist()
     return [
         Runs((raster["size"][0], raster["size"][1]), starts[low:high], ends[low:high])
-        for raster, low, high in zip(rasters, bounds[:-1], bounds[1:], strict=True)
+        for raster, low, high in zip(rasters, edges[:-1], edges[1:], strict=True)
     ]
 
 

@@ -18,9 +18,7 @@ from leadline.evaluators.core.user_evaluators import load_evaluator_file
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import clean, number, plain_text, print_json, print_table
 from leadline.flows.command.session import session_options
-from leadline.flows.shared.judge_access import evaluator_files_of
 from leadline.tasks.publish.trust_cards import TrustCard, read_cards
-from leadline.testing import check_evaluator
 
 CHECK_FAILED: Final = 1
 
@@ -96,6 +94,8 @@ def check(files: Sequence[str]) -> int:
     Metadata, metrics, absurd texts, values in range, the same score twice: prints one line a check. A check that fails
     leaves with exit code 1.
     """
+    from leadline.testing import check_evaluator
+
     failed = 0
     for kind in (kind for file in files for kind in load_evaluator_file(file)):
         for found in check_evaluator(kind):
@@ -119,6 +119,8 @@ def suites(as_json: bool) -> None:
 
 
 def _load(files: Sequence[str]) -> None:
+    from leadline.flows.shared.judge_access import evaluator_files_of
+
     for file in evaluator_files_of(files, None):
         load_evaluator_file(file)
 

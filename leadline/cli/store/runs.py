@@ -10,6 +10,7 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.output import moment, number, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
+from leadline.tasks.runs.heartbeats import record_lost
 from leadline.tasks.runs.lookup import all_tags, find_run, remove_tag, set_tag
 
 SEVERITIES: Final = ("high", "medium", "low")
@@ -22,7 +23,6 @@ SEVERITIES: Final = ("high", "medium", "low")
 @click.pass_obj
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
-    from leadline.tasks.runs.heartbeats import record_lost
     from leadline.tasks.runs.run_facts import summary
 
     store = session.open_store()

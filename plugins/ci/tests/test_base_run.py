@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -68,8 +69,6 @@ def test_the_youngest_run_of_a_branch_has_its_tag(store: Store) -> None:
 
 @given(branch=st.text(min_size=1, max_size=300), check=st.sampled_from(["", "chat"]))
 def test_every_branch_has_a_tag_that_is_one(tmp_path_factory: pytest.TempPathFactory, branch: str, check: str) -> None:
-    import re
-
     assert re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}", branch_tag(branch, check))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ NOTHING = ChangeFacts(
 
 
 def facts(**changes: Any) -> ChangeFacts:
-    from dataclasses import replace
-
     return replace(NOTHING, **changes)
 
 

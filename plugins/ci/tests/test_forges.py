@@ -150,6 +150,17 @@ def test_an_hour_is_not_waited(forge: ScriptedForge, pauses: list[float]) -> Non
     assert pauses == []
 
 
+def test_a_token_from_a_file_may_end_with_a_line_break(forge: ScriptedForge) -> None:
+    assert keep(forge, token=f"{TOKEN}\r\n").done == "created"
+
+
+def test_a_reply_that_is_compressed_unasked_is_not_expanded(forge: ScriptedForge) -> None:
+    forge.compresses = True
+    posting = keep(forge)
+    assert posting.done == "refused"
+    assert "no list of comments" in posting.words
+
+
 def test_a_server_that_is_down_is_said() -> None:
     with scripted_forge() as gone:
         pass

@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
+from leadline.evaluators.core import get
+from leadline.evaluators.settings import Settings
 from leadline.plugins.databricks.tests.test_databricks_table import chunked, failed, rated, tables, toy
+from leadline.tasks.analyse.gather import register_jobs
+from leadline.tasks.db import attach_dataset, connect, open_run
 from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.jobs import make_jobs
+from leadline.tasks.plan.planner import plan
+from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import Basis, Given, answer, make_run
@@ -114,14 +121,6 @@ def test_what_is_exported_is_an_evaluation_set_again(tmp_path: Path, ending: str
 
 
 def exported_run(store: Store, dataset: str) -> Any:
-    from leadline.evaluators.core import get
-    from leadline.evaluators.settings import Settings
-    from leadline.tasks.analyse.gather import register_jobs
-    from leadline.tasks.db import open_run
-    from leadline.tasks.plan.jobs import make_jobs
-    from leadline.tasks.plan.planner import plan
-    from leadline.tasks.policy.policy import load_policy
-
     run = store.new_run()
     run.update({"dataset": dataset})
     jobs = make_jobs([get("databricks.document_recall")()], Settings())
@@ -132,8 +131,6 @@ def exported_run(store: Store, dataset: str) -> Any:
 
 
 def facts_of(store: Store, dataset: str) -> list[tuple[Any, ...]]:
-    from leadline.tasks.db import attach_dataset, connect
-
     with connect() as connection:
         attach_dataset(connection, store.dataset(dataset))
         return connection.execute(

@@ -227,26 +227,26 @@ def _runs(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
         if fault:
             yield Damage(f"{name}/run.json", fault, "Delete the run's folder. " + AGAIN)
             continue
-        record = _read_record(contents, f"{name}/run.json")
+        record = _read_record(contents, f"{name}/run.json") or {}
         if record.get("status") != "completed" or record.get(DROPPED):
             continue
         _counted(contents.files(name), checked)
         fault = _database_fault(contents, f"{name}/run.duckdb")
-        if fault and not _read_record(contents, f"{name}/run.json").get(DROPPED):
+        if fault and not (_read_record(contents, f"{name}/run.json") or {}).get(DROPPED):
             yield Damage(f"{name}/run.duckdb", fault, AGAIN)
         for file, digest in _digests_of_results(contents, name).items():
             fault = _file_fault(contents, f"{name}/{file}", digest)
-            if fault and not _read_record(contents, f"{name}/run.json").get(DROPPED):
+            if fault and not (_read_record(contents, f"{name}/run.json") or {}).get(DROPPED):
                 yield Damage(f"{name}/{file}", fault, f"Make it again: leadline store export {run} --again")
 
 
-def _read_record(contents: Contents, name: str) -> dict[str, Any]:
-    """Return what a JSON file says; nothing where it is gone or cannot be read."""
+def _read_record(contents: Contents, name: str) -> dict[str, Any] | None:
+    """Return what a JSON file says; ``None`` where it is gone or cannot be read."""
     try:
         with contents.opened(name) as path:
             return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return {}
+        return None
 
 
 def _digests_of_results(contents: Contents, run: str) -> dict[str, str]:
@@ -341,7 +341,7 @@ def _replace(path: Path) -> None:
 
 def _dataset(contents: Contents, folder: str) -> Iterator[tuple[str, str]]:
     manifest = _read_record(contents, f"{folder}/{MANIFEST}")
-    if not manifest or "sha256" in manifest:
+    if manifest is None or "sha256" in manifest:
         return
     digests = {}
     try:

@@ -10,7 +10,6 @@ from leadline.flows.command.session import Session, say, session_options
 from leadline.flows.prefect.server import configured_api
 from leadline.flows.shared.logs import log_to_stderr
 from leadline.plugins.http_server import listener, serve
-from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of, require_client
 
 
 @click.command()
@@ -27,6 +26,8 @@ def telemetry(session: Session, host: str, port: int, every: float, config: Path
     One exporter serves a store with all its runs and workers: what these do is in the store, the ledger and Prefect's
     API, whose address comes from PREFECT_API_URL.
     """
+    from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of, require_client
+
     require_client()
     log_to_stderr("leadline.telemetry")
     store = session.open_store()

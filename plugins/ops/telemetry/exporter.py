@@ -29,7 +29,6 @@ from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
-    from starlette.applications import Starlette
 
 PORT: Final = 8485
 

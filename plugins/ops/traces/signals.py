@@ -7,6 +7,9 @@ Scores are events ``gen_ai.evaluation.result`` of OpenTelemetry's conventions fo
 metric's name, its value, ``pass`` or ``fail`` as its label where there is a threshold, and as ``error.type`` why a row
 is unscored. It belongs to the span that gave the answer where the row's metadata names one (``trace_id``, ``span_id``),
 else to the run's; ``response_id`` in the metadata is told, too.
+
+What sends a signal is imported by its sender, in the thread that is waited for only so long: a release of OpenTelemetry
+that has one of them elsewhere costs that signal and no other.
 """
 
 from __future__ import annotations
@@ -18,27 +21,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
-from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk._logs import ReadableLogRecord
-from opentelemetry.sdk._logs.export import LogRecordExportResult
-from opentelemetry.sdk.metrics.export import (
-    Gauge,
-    Metric,
-    MetricExportResult,
-    MetricsData,
-    NumberDataPoint,
-    ResourceMetrics,
-    ScopeMetrics,
-)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -47,6 +34,9 @@ from leadline.tasks.db import open_run, records, sql
 from leadline.tasks.ground.timeline import SCORE, RunTime, TimeSpan
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import ReadableLogRecord
 
 BATCH: Final = 512
 """Spans or events in one request."""
@@ -210,6 +200,9 @@ def spans_of(root: Node, error: BaseException | None) -> Iterator[ReadableSpan]:
 
 def send_spans(store: Store, run: Run, spans: Sequence[ReadableSpan], seconds: float) -> bool:
     """Send the spans of a run, and return whether all were taken."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
     exporter = OTLPSpanExporter(timeout=seconds)
     batches = (spans[first : first + BATCH] for first in range(0, len(spans), BATCH))
     return all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
@@ -217,20 +210,25 @@ def send_spans(store: Store, run: Run, spans: Sequence[ReadableSpan], seconds: f
 
 def send_measurements(store: Store, run: Run, spans: Sequence[ReadableSpan], seconds: float) -> bool:
     """Send the numbers of a completed run, each with its name and dataset, and return whether they were taken."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import export
+
     root, record = spans[0], run.read()
     moment = int(root.end_time or 0)
     shared = {f"leadline.{name}": str(record.get(name) or "")[:LONGEST_NAME] for name in ("name", "dataset_name")}
     metrics = [
-        Metric(
+        export.Metric(
             name,
             description=NAMES[name][1],
             unit=NAMES[name][0],
-            data=Gauge([NumberDataPoint(shared | labels, moment, moment, value) for value, labels in lines]),
+            data=export.Gauge(
+                [export.NumberDataPoint(shared | labels, moment, moment, value) for value, labels in lines]
+            ),
         )
         for name, lines in measurements_of(store, run).items()
     ]
-    data = MetricsData([ResourceMetrics(root.resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])
-    return OTLPMetricExporter(timeout=seconds).export(data) is MetricExportResult.SUCCESS
+    data = export.MetricsData([export.ResourceMetrics(root.resource, [export.ScopeMetrics(_SCOPE, metrics, "")], "")])
+    return OTLPMetricExporter(timeout=seconds).export(data) is export.MetricExportResult.SUCCESS
 
 
 def measurements_of(store: Store, run: Run) -> dict[str, list[Point]]:
@@ -281,6 +279,9 @@ def _of(name: str, found: Mapping[str, Any]) -> Iterator[Point]:
 
 def send_events(store: Store, run: Run, spans: Sequence[ReadableSpan], seconds: float) -> bool:
     """Send the scores of each evaluator's primary metric as events, and return whether all were taken."""
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs.export import LogRecordExportResult
+
     asked = {"texts": os.environ.get(TEXTS_VARIABLE) == "1", "most": MOST_EVENTS}
     with open_run(store, run, read_only=True) as connection:
         lines = records(connection, sql("telemetry/scores"), asked)
@@ -291,6 +292,9 @@ def send_events(store: Store, run: Run, spans: Sequence[ReadableSpan], seconds: 
 
 
 def _event(line: Mapping[str, Any], run: Run, root: ReadableSpan) -> ReadableLogRecord:
+    from opentelemetry._logs import LogRecord, SeverityNumber
+    from opentelemetry.sdk._logs import ReadableLogRecord
+
     span = trace.NonRecordingSpan(_answered_in(line) or root.context)
     record = LogRecord(
         timestamp=root.end_time,

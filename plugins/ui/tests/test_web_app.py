@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
+from leadline.evaluators.ground import StoreError
 from leadline.plugins.ui.web_app import PAGE, Pages, protected
 from leadline.tasks.runs import run_index
 from leadline.tasks.store.store import Run, Store
@@ -308,8 +309,6 @@ def test_runs_and_reports_of_a_bucket_are_shown(in_bucket: tuple[S3, Store], mon
 
 
 def test_a_bucket_that_does_not_answer_is_said_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leadline.evaluators.ground import StoreError
-
     web = reader(store)
 
     def fail(self: object) -> None:

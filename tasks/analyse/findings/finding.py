@@ -1,4 +1,7 @@
-"""Findings, problems and insights before they become lines of their tables, and the run that they speak of."""
+"""Findings, problems and insights before they become lines of their tables, and the run that they speak of.
+
+Rows are named as their owner knows them.
+"""
 
 from __future__ import annotations
 

@@ -438,7 +438,7 @@ def flip_problems(view: RunView) -> Iterator[Finding]:
 
 
 def _flipped_case(view: RunView, flip: Mapping[str, Any]) -> Finding:
-    _evaluator_id, model_id = flip["evaluator_id"], flip["model_id"]
+    model_id = flip["model_id"]
     first, *others = flip["metrics"]
     metric = view.metrics[first["metric_id"]]
     how = f" ({flip['perturbation']})" if flip["perturbation"] else ""

@@ -338,7 +338,7 @@ SOURCES: Final[Mapping[ProblemStyle, tuple[_Source, ...]]] = {
         least_grounded_sentences,
     ),
     "grouped": (
-        model_choice.recommendation,
+        model_choice.recommendation,  # before cases_passed_by_all, which reads the rows that it finds sound
         model_choice.trade_offs,
         comparisons.preferred_model,
         surprising_slices,

@@ -258,8 +258,8 @@ def _trade_off(
             {
                 "model_name": contest.name(one),
                 "sound_share": one.share,
-                "sound_low": one.interval.low if one.interval else None,
-                "sound_high": one.interval.high if one.interval else None,
+                "sound_low": one.interval.low,
+                "sound_high": one.interval.high,
                 "mean": spent[one.model_id],
                 **_spent_interval(spending[one.model_id], what),
             }

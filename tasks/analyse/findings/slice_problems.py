@@ -126,7 +126,7 @@ def _problem(view: RunView, group: Group, *, more: int) -> Finding:
     return view.finding(
         type=view.problem_type(metric["evaluator_id"]),
         kind="slice",
-        severity=graded(False, not passes(metric, line["value"])),
+        severity=Severity.LOW if passes(metric, line["value"]) else Severity.MEDIUM,
         harm=_harm(view, line),
         description=" ".join(parts),
         actions="Read these answers together: the same cause may be behind all. Look for documents, instructions or "

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from leadline.tasks.judges.labels.judged_rows import JudgedRows
-
 
 WHOLE: Final = "whole"
 """Id of the sample that all rows of a model are."""

@@ -19,6 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -131,12 +132,8 @@ class LabelSet:
         Raises:
             StoreError: A file is damaged.
         """
-        found = (
-            Label(**line)
-            for table in self.files("labels", "*.parquet", _read_table, LABELS_ADVICE)
-            for line in table.to_pylist()
-        )
-        return sorted(found, key=lambda label: label.at)
+        files = self.files("labels", "*.parquet", _read_labels, LABELS_ADVICE)
+        return sorted(chain.from_iterable(files), key=lambda label: label.at)
 
     def files(self, what: str, pattern: str, read: Callable[[Path], T], advice: str) -> Iterator[T]:
         """Yield the content of the set's files of a kind, by name.
@@ -248,12 +245,12 @@ def has_its_labels(path: Path, name: str) -> bool:
     return digest(pq.read_table(path).to_pylist()) == name
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_labels(path: Path) -> list[Label]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path, schema=_schema())
+        return [Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist()]
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
 

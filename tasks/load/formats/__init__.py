@@ -1,5 +1,5 @@
 """Dataset formats: the meaning of the fields of a record.
 
-A format is one class in one module: :class:`.base.DatasetFormat` tells what it declares, and :mod:`.registry` finds it.
+A format is a class: :class:`.base.DatasetFormat` tells what it declares, and :mod:`.registry` finds it.
 :mod:`leadline.tasks.load.chat` reads conversations for the formats that have them.
 """

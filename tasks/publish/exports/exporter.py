@@ -1,6 +1,6 @@
 """Output formats: classes that write the results of a run as files, and writing one run in one of them.
 
-An exporter is one class in one module of this package. Other packages bring theirs by an entry point in the group
+An exporter is a class in a module of this package. Other packages bring theirs by an entry point in the group
 ``leadline.exporters`` that names a module to import.
 """
 

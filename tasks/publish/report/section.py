@@ -1,9 +1,9 @@
 """Sections, the parts of the report: the page and ``report.md`` are lists of them.
 
-A section is one class in one module. What it shows stands beside the module, in files of the module's name: a Jinja
-template for the page (``.html``), one for ``report.md`` (``.md``), a script (``.js``) and a style (``.css``). Each of
-the four is optional. Other packages bring sections by an entry point in the group ``leadline.sections`` that names a
-module to import.
+A section is a class. What it shows stands beside its module, in files of the name that it declares (``file``), or else
+of the module's: a Jinja template for the page (``.html``), one for ``report.md`` (``.md``), a script (``.js``) and a
+style (``.css``). Each of the four is optional. Other packages bring sections by an entry point in the group
+``leadline.sections`` that names a module to import.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Section(ABC):
             part: ``html``, ``markdown``, ``script`` or ``style``.
         """
         given: str | None = getattr(cls, part)
-        return _beside(cls.__module__, cls.file, _SUFFIXES[part]) if given is None else given
+        return _beside(cls.__module__, vars(cls).get("file", ""), _SUFFIXES[part]) if given is None else given
 
 
 PACKAGE: Final = "leadline.tasks.publish"

@@ -1,4 +1,4 @@
-"""Metrics know their direction; boolean evaluators have their four or five."""
+"""Metrics know their direction, boolean evaluators have their four or five; parameters, and rows that pass or fail."""
 
 from __future__ import annotations
 

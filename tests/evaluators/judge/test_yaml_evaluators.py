@@ -94,6 +94,8 @@ def test_files_are_evaluators_like_all_others(tmp_path: Path) -> None:
     load(tmp_path, helpful=HELPFUL, polite=POLITE)
     assert {"tone.polite", "tone.helpful"} <= set(all_evaluators())
     assert "tone.helpful" in suite("retrieval")
+    assert "tone.polite" in suite("default")
+    assert "tone.polite" in suite("custom")
     described = describe(all_evaluators()["tone.polite"])
     assert described["judge"] == "llm"
     assert described["description"] == "Whether it is polite."

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -308,6 +309,14 @@ class TestLoading:
         with pytest.raises(ModelUnavailable, match="cannot be loaded") as failed:
             embedders.embed(weights.parse_ref(str(tmp_path)), ["a"], settings=SETTINGS)
         assert "\n" not in str(failed.value)
+
+    def test_a_tokenizer_that_cannot_be_asked_is_an_unavailable_model(
+        self, ref: ModelRef, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        embedders.unload()
+        monkeypatch.setattr(embedders, "Embedder", Mock(side_effect=AttributeError("no pad token")))
+        with pytest.raises(ModelUnavailable, match="cannot be loaded: AttributeError: no pad token"):
+            embedders.embed(ref, ["a text nobody embedded"], settings=SETTINGS)
 
     @pytest.mark.parametrize("device", ["cuda:99", "tpu", "cpu:1", ""])
     def test_a_device_that_is_not_there_is_named(self, ref: ModelRef, device: str) -> None:

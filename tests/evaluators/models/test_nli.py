@@ -103,7 +103,7 @@ def test_any_two_pieces_of_long_texts_fit_and_cover_them(ref: ModelRef, text: st
     assert "".join(text[start:end] for start, end in pieces) == text
     loaded = runtime.resident(ref, SETTINGS, inference._pair_classifier)
     found = [without_surrogates(text[start:end]) for start, end in pieces]
-    whole = encode_pairs(loaded._tokenizer, [(one, other) for one in found for other in found], None)
+    whole = list(encode_pairs(loaded._tokenizer, [(one, other) for one in found for other in found], None))
     assert max(len(pair.ids) for pair in whole) <= 32
     full = loaded._tokenizer(found, found, truncation=False)["input_ids"]
     assert max(map(len, full)) <= 32, "nothing is cut off"
@@ -128,7 +128,7 @@ class OnMps:
 @pytest.mark.slow
 def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = runtime.resident(ref, SETTINGS, inference._pair_classifier)
-    pairs = encode_pairs(loaded._tokenizer, pairs_of(3), loaded.limit)
+    pairs = list(encode_pairs(loaded._tokenizer, pairs_of(3), loaded.limit))
     expected, model = loaded._forward(pairs), loaded.model
     monkeypatch.setattr(loaded, "model", lambda **inputs: SimpleNamespace(logits=OnMps(model(**inputs).logits)))
     found = loaded._forward(pairs)

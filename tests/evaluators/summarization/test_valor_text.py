@@ -55,6 +55,10 @@ def test_bleu_equals_nltk(answer, expected, weights):
     assert bleu(answer, *expected, bleu_weights=weights) == pytest.approx(reference, abs=1e-12)
 
 
+def test_bleu_keeps_the_case():
+    assert bleu("ANN LIKES BOB", "Ann likes Bob", bleu_weights=(1.0,)) == 0.0
+
+
 def test_metrics_follow_the_types():
     evaluator = ValorRouge(ValorRougeParams(rouge_types=("rouge3", "rougeLsum")))
     assert [(metric.key, metric.primary) for metric in evaluator.metrics] == [("rouge3", True), ("rougeLsum", False)]

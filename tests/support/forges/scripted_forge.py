@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import threading
@@ -41,6 +42,7 @@ class ScriptedForge:
         per_page: Most comments on a page, whatever was asked for.
         elsewhere: Address of another host that each page names as that of the next one; "" for none.
         trickles_s: For how many seconds each reply comes byte by byte before it ends.
+        compresses: Whether replies are compressed although nobody asked for it.
     """
 
     url: str = ""
@@ -51,6 +53,7 @@ class ScriptedForge:
     per_page: int = 100
     elsewhere: str = ""
     trickles_s: float = 0.0
+    compresses: bool = False
 
     def own(self) -> list[str]:
         """Return the texts of the token's account."""
@@ -113,9 +116,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
         body = json.dumps(content).encode()
+        if self.forge.compresses:
+            body = gzip.compress(body)
         self.send_response(status)
         for name, value in {
             **({} if self.forge.trickles_s else {"Content-Length": str(len(body))}),
+            **({"Content-Encoding": "gzip"} if self.forge.compresses else {}),
             **(headers or {}),
         }.items():
             self.send_header(name, value)

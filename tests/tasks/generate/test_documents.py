@@ -196,4 +196,4 @@ def test_without_the_plug_in_it_is_said_who_reads_a_file(tmp_path: Path, monkeyp
     make(tmp_path / "d", "a.html", "b.md")
     faults: list[str] = []
     assert [each.uri for each in read_documents(find_files([tmp_path / "d"]).files, faults, [])] == ["d/b.md"]
-    assert faults == ["d/a.html: HTML is read by Leadline's plug-in plugins/documents, which is not here"]
+    assert faults == ["d/a.html: HTML is read by the plug-in plugins/documents: install Leadline again"]

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -516,3 +516,24 @@ def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) -> None:
     [kept] = LedgerReader(place).drift_checks("a1")
     assert (kept["at"], kept["state"], kept["differing"]) == (1.0, "steady", 3.0)
     assert LedgerReader(place).drift_checks("b2") == []
+
+
+def test_a_ledger_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(path: Path) -> None:
+    path.parent.mkdir()
+    asyncio.run(put(ledger_at(path.parent / "new.sqlite", "run1"), question("old")))
+    with closing(sqlite3.connect(path.parent / "new.sqlite", isolation_level=None)) as connection:
+        connection.execute("DROP TABLE drift_checks")
+        for column in operations.LATER_COLUMNS:
+            connection.execute(f"ALTER TABLE asks DROP COLUMN {column}")
+        connection.execute(f"VACUUM INTO '{path}'")
+    assert LedgerReader(path).drift_checks() == [], "it is read as it is"
+
+    async def main() -> Reply | None:
+        ledger = ledger_at(path, "run2")
+        await put(ledger, question("new"), replace(REPLY, fingerprint="fp_a1"))
+        return await ledger.find(question("old").digest)
+
+    found = asyncio.run(main())
+    assert found is not None
+    assert found.text == "yes"
+    assert LedgerReader(path).told("run2")[question("new").digest]["fingerprint"] == "fp_a1"

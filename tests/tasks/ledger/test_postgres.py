@@ -27,7 +27,7 @@ from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import postgres
 from leadline.tasks.ledger.ledger import ledger_at, ledger_place, read_ledger
 from leadline.tasks.ledger.ledger_report import LedgerReader
-from leadline.tasks.ledger.operations import End, Find, Intend
+from leadline.tasks.ledger.operations import LATER_COLUMNS, End, Find, Intend
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, reply, write_rows
@@ -269,3 +269,20 @@ def test_hosts_that_share_a_bucket_and_a_ledger_repeat_nothing_when_one_is_kille
     for name in s3.names():
         body = s3.client().get_object(Bucket=s3.bucket, Key=f"a/store/{name}")["Body"].read()
         assert password.encode() not in body, name
+
+
+def test_a_ledger_of_an_earlier_version_gets_what_it_lacks(postgres_url: str) -> None:
+    postgres.require_postgres(postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP TABLE leadline.drift_checks")
+        for column in LATER_COLUMNS:
+            connection.execute(f"ALTER TABLE leadline.asks DROP COLUMN {column}".encode())
+    assert LedgerReader(postgres_url).drift_checks() == [], "it is read as it is"
+    for _ in range(2):
+        postgres.require_postgres(postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'leadline' AND table_name = 'asks'"
+        ).fetchall()
+        assert {(column,) for column in LATER_COLUMNS} <= set(found)
+        assert connection.execute("SELECT count(*) FROM leadline.drift_checks").fetchone() == (0,)

@@ -105,7 +105,6 @@ FRESH = [
 @pytest.mark.parametrize(("fresh", "p", "differing"), FRESH)
 def test_the_chance_of_fresh_verdicts_is_exact(fresh, p, differing):
     drift = verdict_drift(ENROLLED, np.array(fresh))
-    assert drift == verdict_drift(ENROLLED, np.array(fresh)[:, None])
     assert drift.p == pytest.approx(p)
     assert drift.statistic == differing
 

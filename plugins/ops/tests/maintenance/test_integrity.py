@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -217,8 +218,6 @@ def test_segments_without_a_digest_are_read_through(store: Store) -> None:
 
 
 def test_a_digest_changes_nothing_for_readers(tmp_path: Path) -> None:
-    import duckdb
-
     table = pa.table({"n": list(range(10_000)), "s": [f"text {n}" for n in range(10_000)]})
     parquet.write_table(table, tmp_path / "a.parquet")
     plain = (tmp_path / "a.parquet").read_bytes()

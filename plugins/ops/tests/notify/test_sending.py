@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+import threading
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,6 @@ def test_a_refusal_is_said_without_any_part_of_the_address() -> None:
 
 
 def test_a_service_that_never_answers_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     ended = threading.Event()
     monkeypatch.setattr(recipients, "DEADLINE_S", 0.1)
     monkeypatch.setattr(recipients, "_send", lambda *_: str(ended.wait(20)))

@@ -1,1 +1,1 @@
-"""The sections of the report, a module each with its templates beside it."""
+"""The sections of the report, with their templates beside them."""

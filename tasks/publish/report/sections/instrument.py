@@ -97,7 +97,11 @@ class _Spread(NamedTuple):
 
 
 def trial_advice(facts: Facts) -> list[Advice]:
-    """Return what more trials would do, for the primary metrics whose trials differ."""
+    """Return what more trials would do, for the primary metrics whose trials differ.
+
+    The standard error of a mean of R rows, each judged K times, is ``sqrt((between² + within² / K) / R)`` (Cochran
+    1977, section 10.6): trials narrow only the second part, rows narrow both.
+    """
     out = []
     for item in facts.trial_spread:
         metric, mean = facts.metric(item.metric_id), facts.aggregates.get((item.metric_id, item.model_id))

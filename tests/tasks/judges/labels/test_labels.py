@@ -231,11 +231,13 @@ def test_labels_that_a_set_has_are_not_written_again_and_a_changed_mind_counts(t
     assert [found.name for found in label_sets(Store.open(tmp_path))] == ["people"]
 
 
-def test_a_damaged_file_of_labels_is_named(tmp_path):
+@pytest.mark.parametrize("damaged", [lambda content: b"broken", lambda content: content.replace(b"anna", b"ann\xff")],
+                         ids=["all of it", "a byte of a name"])  # fmt: skip
+def test_a_damaged_file_of_labels_is_named(tmp_path, damaged):
     labels = LabelSet(Store.open(tmp_path))
     labels.add([Label("0" * 32, "toy.value", 1.0, "anna", "2026-01-01")])
     [path] = labels.folder.glob("*.parquet")
-    path.write_bytes(b"broken")
+    path.write_bytes(damaged(path.read_bytes()))
     with pytest.raises(StoreError, match=path.name):
         labels.labels()
 

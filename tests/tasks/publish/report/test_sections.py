@@ -14,7 +14,7 @@ from leadline.tasks.db import open_run
 from leadline.tasks.publish.exports.report import MarkdownReport, page
 from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.report.section import SECTIONS, Section, all_sections, register_section
-from leadline.tasks.publish.report.sections.scores import Bar, passing
+from leadline.tasks.publish.report.sections.scores import Bar, PassFail, Scores, passing
 from leadline.tasks.publish.run_results import RunResults, read_results
 from tests.tasks.publish.sample import make_sample
 
@@ -69,6 +69,12 @@ def test_one_class_adds_a_section_to_page_and_markdown(tmp_path: Path) -> None:
     assert "## Costs\n\n" in markdown
     assert "- wren-7b \\<b\\>\\&: 10" in markdown
     assert markdown.index("## Scores") < markdown.index("## Costs") < markdown.index("## Problems")
+
+
+def test_a_section_made_of_another_has_the_files_of_its_own_module() -> None:
+    home = PassFail.__module__
+    assert type("Same", (PassFail,), {"__module__": home, "file": "pass_fail"}).text("html") == PassFail.text("html")
+    assert type("Other", (PassFail,), {"__module__": home}).text("html") == Scores.text("html") != PassFail.text("html")
 
 
 @pytest.mark.usefixtures("costs")
