@@ -459,12 +459,19 @@ def _on_ci() -> bool:
 @contextmanager
 def _using(api: Api, wait_s: float) -> Iterator[None]:
     """Let Prefect use an API within the block, and send it all that is to be recorded at its end."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_URL,
+        PREFECT_CLIENT_MAX_RETRIES,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        temporary_settings,
+    )
 
     from leadline.flows.prefect.server_outage import outlast_outages, waiting
 
     outlast_outages()
     changes: dict[Setting, Any] = {PREFECT_API_URL: api.url} | ({} if wait_s else {PREFECT_CLIENT_MAX_RETRIES: 1})
+    if api.kind == "kept":  # nobody looks at heartbeats there, and ending them takes up to a second
+        changes[PREFECT_FLOWS_HEARTBEAT_FREQUENCY] = None
     quiet = {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
     variables = {"PREFECT_API_URL": api.url, **_direct(api.url), **quiet}
     with _environment(variables), temporary_settings(changes), waiting(wait_s):
