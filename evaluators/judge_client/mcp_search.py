@@ -7,9 +7,11 @@ package limits nothing but events of a stream: a message over HTTP is one body, 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -149,7 +151,7 @@ async def _client(server: _McpServer, stack: AsyncExitStack) -> Client:
         return Client(streamable_http_client(server.place, http_client=http))
     silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - the stack does
     program, *arguments = server.place
-    stdio.TextReceiveStream = _bounded_lines(server.most)  # type: ignore[attr-defined]
+    _most.set(server.most)  # of this server's task alone, and of those that it starts to read
     parameters = StdioServerParameters(command=program, args=arguments, env=_environment(os.environ))
     return Client(stdio.stdio_client(parameters, errlog=silent))
 
@@ -215,18 +217,24 @@ class _BoundedBody(httpx2.AsyncByteStream):
         await self._parts.aclose()
 
 
-def _bounded_lines(most: int) -> type[TextReceiveStream]:
-    class BoundedLines(TextReceiveStream):
-        """Text in which a longer line than allowed is the end of what the server says."""
+_most: Final[ContextVar[float]] = ContextVar("most characters of a line", default=math.inf)
+"""The limit of the server that the current task reads; none in what others start with the ``mcp`` package."""
 
-        _length = 0
 
-        async def receive(self) -> str:
-            chunk = await super().receive()
-            _, end, rest = chunk.rpartition("\n")
-            self._length = len(rest) if end else self._length + len(rest)
-            if self._length > most:
-                raise anyio.EndOfStream
-            return chunk
+class _BoundedLines(TextReceiveStream):
+    """Text in which a longer line than the current task's limit is the end of what the server says."""
 
-    return BoundedLines
+    _length = 0
+
+    async def receive(self) -> str:
+        chunk = await super().receive()
+        _, end, rest = chunk.rpartition("\n")
+        self._length = len(rest) if end else self._length + len(rest)
+        if self._length > _most.get():
+            await self.aclose()  # else the package reads on, and who asked waits until the time is up
+            raise anyio.EndOfStream
+        return chunk
+
+
+# The package takes no limit, nor a stream to read in the place of its own.
+stdio.TextReceiveStream = _BoundedLines  # type: ignore[attr-defined]

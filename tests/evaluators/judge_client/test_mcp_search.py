@@ -134,6 +134,20 @@ def test_a_server_that_says_too_much_is_not_listened_to(monkeypatch: pytest.Monk
     assert found(STDIO, "Ada") == [FOUND]
 
 
+def test_servers_that_start_at_once_have_a_limit_each() -> None:
+    async def ask(argument: str, most: int) -> object:
+        place = (sys.executable, "-m", MODULE, "stdio", argument)
+        return await mcp_search.ask(place, "search", "large", shown="library", timeout_s=60, most=most)
+
+    async def both() -> list[object]:
+        return await asyncio.gather(ask("strict", 2**20), ask("generous", 2**22), return_exceptions=True)
+
+    strict, generous = run(both())
+    assert isinstance(strict, Exception), "the limit of the other was taken"
+    assert "losed" in str(strict), "the question waited until its time was up"
+    assert generous == [{"title": "x" * 2_000_000}]
+
+
 def test_a_server_sees_only_the_keys_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if "KEY" in name:
