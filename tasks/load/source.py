@@ -42,7 +42,7 @@ LARGEST: Final = 64 * 2**20
 
 _JSON_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 DELIMITERS: Final = ",;\t|"
-_TABLES: Final = {".csv": ",", ".tsv": "\t"}
+_TABLES: Final = frozenset({".csv", ".tsv"})
 _TEXTS: Final = frozenset({".json", ".jsonl", ".ndjson"})
 GROUND_TRUTH: Final = "ground_truth"
 PREDICTIONS: Final = "predictions"
@@ -254,7 +254,9 @@ def _lines(file: Path) -> Iterator[tuple[int, set[str]]]:
     """Yield the texts of each line, or of each record of a table with the line on which it begins."""
     with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
         if file.suffix.lower() in _TABLES:
-            yield from _records(csv.reader(stream, delimiter=_delimiter(file)))
+            with file.open("rb") as raw:
+                _, delimiter = csv_header(raw.read(_HEAD).removeprefix(BOM))
+            yield from _records(csv.reader(stream, delimiter=delimiter))
         else:
             for number, line in enumerate(stream, start=1):
                 yield number, {_key(_decoded(text)) for text in _JSON_TEXT.findall(line)}
@@ -265,13 +267,6 @@ def _records(reader: Any) -> Iterator[tuple[int, set[str]]]:
     for record in reader:
         yield last + 1, {_key(cell) for cell in record}
         last = reader.line_num
-
-
-def _delimiter(file: Path) -> str:
-    """Return what stands between the cells of a table: what its first line has most of."""
-    with file.open(encoding="utf-8-sig", errors="replace") as stream:
-        head = stream.readline(LARGEST)
-    return max((_TABLES[file.suffix.lower()], ",", ";", "\t"), key=head.count)
 
 
 def _decoded(text: str) -> str:

@@ -26,10 +26,16 @@ def test_a_row_of_a_table_is_where_its_record_begins(tmp_path: Path) -> None:
     assert lines_in(tmp_path, "d.csv", text, ROW, Sought("c3", "bot", "Last?")) == [4, 6]
 
 
-@pytest.mark.parametrize("sign", [";", "\t"])
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
 def test_a_table_may_have_other_signs_between_cells(tmp_path: Path, sign: str) -> None:
     text = f"case{sign}question\nc1{sign}x\nc2{sign}How deep is it?\n"
     assert lines_in(tmp_path, "d.csv", text, ROW) == [3]
+
+
+@pytest.mark.parametrize("header", ['"no., as, told";question', "sep=,\ncase;question", '"the\ncase";question'])
+def test_a_table_is_split_where_its_reader_splits_it(tmp_path: Path, header: str) -> None:
+    text = f"{header}\nc1;x\nc2;How deep is it?\n"
+    assert lines_in(tmp_path, "d.csv", text, ROW) == [text.count("\n")]
 
 
 def test_the_line_with_the_model_comes_before_others_of_the_case(tmp_path: Path) -> None:
