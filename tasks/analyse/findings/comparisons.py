@@ -265,12 +265,17 @@ def _extremes(
 
 
 def preferred_model(view: RunView) -> Iterator[Finding]:
-    """Yield for each evaluator that compares models the strongest, and whether chance could have put it first."""
+    """Yield for each evaluator that compares models the strongest, and whether chance could have put it first.
+
+    Rivals whose own rows take no part in the run count for the strengths of the others, and are not ranked.
+    """
+    took_part = {line["model_key"] for line in view.models.values()}
     for evaluator_id in view.evaluators:
         if not view.compares_models(evaluator_id):
             continue
         pairs = read_pairs(view.connection, evaluator_id)
-        order = sorted(model_strengths(pairs).items(), key=lambda one: (-one[1].value, one[0]))
+        ranked = [each for each in model_strengths(pairs).items() if each[0] in took_part]
+        order = sorted(ranked, key=lambda one: (-one[1].value, one[0]))
         if len(order) > 1 and order[0][1].value > order[1][1].value:
             yield _insight(view, evaluator_id, pairs, order)
 

@@ -185,19 +185,27 @@ TIED: Verdicts = ("tie", "tie")
 BIASED: Verdicts = ("first", "first")
 
 
-def found(folder: Path, verdicts: Sequence[Verdicts], name: str = ID) -> tuple[list[dict[str, Any]], ...]:
-    """Return problems, insights and aggregates of a run in which models a and b were compared case by case."""
+def found(
+    folder: Path, verdicts: Sequence[Verdicts], name: str = ID, *, also: Verdicts | None = None
+) -> tuple[list[dict[str, Any]], ...]:
+    """Return problems, insights and aggregates of a run in which models a and b were compared case by case.
+
+    Args:
+        also: The verdicts on both against a model c, whose own rows take no part in the run.
+    """
     scores, evidence = [], []
     for case, (as_first, as_second) in enumerate(verdicts):
         for model, mine in (
             ("a", outcome("b", as_first, as_second)),
             ("b", outcome("a", as_second, as_first)),
         ):
+            others = [] if also is None else [outcome("c", *also)]
             scores += _scores(f"c{case}", model, mine, name)
-            evidence.append(Basis(f"c{case}", model, name, payload=to_payload([mine])))
+            evidence.append(Basis(f"c{case}", model, name, payload=to_payload([mine, *others])))
+    models = "ab" if also is None else "abc"
     store, run = make_run(
         folder,
-        rows=[answer(f"c{case}", model) for case in range(len(verdicts)) for model in "ab"],
+        rows=[answer(f"c{case}", model) for case in range(len(verdicts)) for model in models],
         evaluators=[Toy(name, Preference.spec.metrics, judged=True)],
         scores=scores,
         evidence=evidence,
@@ -239,6 +247,16 @@ def test_a_steady_judge_makes_no_problem_and_the_stronger_model_is_told(tmp_path
     strengths = [line for line in aggregates if line["ci_method"] == "jackknife"]
     assert [round(line["value"], 3) for line in strengths] == [0.658, 0.342]
     assert all(line["ci_low"] < line["value"] < line["ci_high"] and line["n_scored"] == 60 for line in strengths)
+
+
+@pytest.mark.parametrize("against_third", [WON, LOST])
+def test_a_rival_that_takes_no_part_in_the_run_is_neither_the_strongest_nor_the_next(
+    tmp_path: Path, against_third: Verdicts
+) -> None:
+    _, (insight,), _ = found(tmp_path, [WON] * 45 + [LOST] * 10, also=against_third)
+    assert insight["description"].startswith("By Pairwise.Preference a is the strongest of 2 models")
+    assert insight["attrs"]["next_model"] == "b"
+    assert set(insight["attrs"]["strengths"]) == {"a", "b"}
 
 
 def test_a_lead_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
