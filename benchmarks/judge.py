@@ -29,9 +29,9 @@ from leadline.evaluators.core import EvalContext, Metric, Spec, get
 from leadline.evaluators.data import ContextChunk, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
+from leadline.evaluators.judge_client.call_limits import shared_gate
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.event_loop import run
-from leadline.evaluators.judge_client.gate import shared_gate
 from leadline.evaluators.judge_client.litellm_transport import litellm
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.settings import JudgeConfig, Settings

@@ -147,7 +147,7 @@ def _prompt_files() -> dict[str, Path]:
 def _read_prompt(evaluator_id: str) -> None:
     with _reading:
         if evaluator_id not in _registered:
-            reader = importlib.import_module(f"{BUILT_IN}judge.yaml_evaluators")  # which imports this module
+            reader = importlib.import_module(f"{BUILT_IN}judge.file_evaluators")  # which imports this module
             reader.register_built_in(_prompt_files()[evaluator_id])
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from leadline.evaluators.core import DataKind, EvalContext, JudgeKey, Metric, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge_client.replies import read_number, read_word
+from leadline.evaluators.judge_client.reply_parsing import read_number, read_word
 
 
 class CorrectnessParams(JudgeKey):

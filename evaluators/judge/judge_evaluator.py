@@ -40,7 +40,7 @@ from leadline.evaluators.judge_client.calls import (
 )
 from leadline.evaluators.judge_client.client import JudgeClient, identity_of
 from leadline.evaluators.judge_client.event_loop import run
-from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
+from leadline.evaluators.judge_client.reply_parsing import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
 from leadline.evaluators.models import weights
 from leadline.evaluators.settings import JuryConfig

@@ -23,6 +23,7 @@ from weakref import WeakSet
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import LONG, MASK, count, masked, variable_in
 from leadline.evaluators.judge_client.budget import Budget, Limits, price
+from leadline.evaluators.judge_client.call_limits import Gate, Slot, new_gate, shared_gate
 from leadline.evaluators.judge_client.calls import (
     BegunElsewhere,
     BudgetSpent,
@@ -36,9 +37,8 @@ from leadline.evaluators.judge_client.calls import (
     Reply,
 )
 from leadline.evaluators.judge_client.event_loop import not_answered, sent, share
-from leadline.evaluators.judge_client.gate import Gate, Slot, new_gate, shared_gate
 from leadline.evaluators.judge_client.providers import remote_transport
-from leadline.evaluators.judge_client.replies import WordWatch
+from leadline.evaluators.judge_client.reply_parsing import WordWatch
 from leadline.evaluators.judge_client.transport import (
     UNUSABLE,
     AttemptError,

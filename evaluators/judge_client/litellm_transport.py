@@ -26,7 +26,7 @@ from leadline.evaluators.judge_client.calls import JudgeRefused, Reply
 from leadline.evaluators.judge_client.event_loop import Deadline
 from leadline.evaluators.judge_client.http_client import NOT_COMPRESSED, SAID, Response, read_body
 from leadline.evaluators.judge_client.openai_protocol import document_of, reply_of, shown
-from leadline.evaluators.judge_client.replies import response_format
+from leadline.evaluators.judge_client.reply_parsing import response_format
 from leadline.evaluators.judge_client.transport import (
     AttemptError,
     Refused,

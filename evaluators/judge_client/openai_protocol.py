@@ -22,7 +22,7 @@ from leadline.evaluators.ground import UsageError, without_secrets
 from leadline.evaluators.judge_client.budget import cost
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.http_client import Response, exchange
-from leadline.evaluators.judge_client.replies import response_format
+from leadline.evaluators.judge_client.reply_parsing import response_format
 from leadline.evaluators.judge_client.transport import (
     AttemptError,
     Refused,

@@ -16,7 +16,7 @@ from leadline.evaluators.judge.verdicts import (
     one_each,
     parts_of,
 )
-from leadline.evaluators.retrieval.ragas import average_precision
+from leadline.evaluators.retrieval.ragas_contexts import average_precision
 
 
 @register

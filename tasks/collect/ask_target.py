@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 
 from leadline.evaluators.ground import ErrorCode, UsageError, without_secrets
 from leadline.evaluators.judge_client.budget import Budget
+from leadline.evaluators.judge_client.call_limits import shared_gate
 from leadline.evaluators.judge_client.calls import Call, JudgeError, JudgeUnavailable, Ledger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.judge_client.gate import shared_gate
 from leadline.evaluators.judge_client.http_client import exchange
 from leadline.evaluators.judge_client.providers import check_provider, remote_transport
 from leadline.evaluators.judge_client.transport import (

@@ -145,7 +145,7 @@ def load_own_evaluators(settings: Settings) -> None:
     for file in settings.evaluator_files:
         load_evaluator_file(file)
     if settings.evaluators_dir:
-        from leadline.evaluators.judge.yaml_evaluators import load_folder  # few runs have such files
+        from leadline.evaluators.judge.file_evaluators import load_folder  # few runs have such files
 
         load_folder(settings.evaluators_dir)
 

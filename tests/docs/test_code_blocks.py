@@ -26,7 +26,7 @@ import yaml
 
 from leadline.cli.command_tree import GROUPS
 from leadline.cli.main import cli
-from leadline.evaluators.judge.yaml_evaluators import evaluator_from
+from leadline.evaluators.judge.file_evaluators import evaluator_from
 from leadline.evaluators.judge_client.budget import team_budgets
 from leadline.evaluators.judge_client.choice import find_evaluator_files, find_judges
 from leadline.flows.deploy.file import Schedule

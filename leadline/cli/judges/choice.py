@@ -74,7 +74,7 @@ def judges_compare(
 
     All are asked about the same labelled rows. Scores that the store has are not asked for again.
     """
-    from leadline.flows.judges import candidates
+    from leadline.flows.certify_judges import candidates
 
     store = session.open_store()
     found = candidates(store, names, set_name, question, access_of(options), held_out=held_out)
@@ -111,7 +111,7 @@ def judges_train(
     What was learned is printed for leadline.toml. Half of the rows are learned from. The other half, which judges
     compare takes with --held-out, says how good the jury is.
     """
-    from leadline.flows.judges import candidates, jury_named
+    from leadline.flows.certify_judges import candidates, jury_named
     from leadline.tasks.judges.labels.jury_training import train_jury
 
     store, access = session.open_store(), access_of(options)
@@ -243,7 +243,7 @@ def judges_certify(
     beside the labels, and the run shows it if it has the same prompt and judge. A judge that is not certified leaves
     with exit code 1.
     """
-    from leadline.flows.judges import prepare_certifying
+    from leadline.flows.certify_judges import prepare_certifying
     from leadline.flows.shared.judge_access import judges_of, limits_of
     from leadline.tasks.pipeline import correct_again
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.evaluators.data import Reason, Severity
 from leadline.evaluators.ground import count, listing, number, percent, quoted
-from leadline.evaluators.judge_client.replies import NOT_ASKED
+from leadline.evaluators.judge_client.reply_parsing import NOT_ASKED
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView
 from leadline.tasks.analyse.findings.severity import by_coverage
 from leadline.tasks.analyse.pair_records import PositionBias, ShareOfPairs, position_bias, read_pairs

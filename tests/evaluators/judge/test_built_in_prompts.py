@@ -12,8 +12,8 @@ import pytest
 from leadline.evaluators.core import all_evaluators, get, registry, unregister
 from leadline.evaluators.data import ContextChunk, Row, RowField
 from leadline.evaluators.ground import UsageError
+from leadline.evaluators.judge.file_evaluators import register_built_in
 from leadline.evaluators.judge.judge_file import built_in_file
-from leadline.evaluators.judge.yaml_evaluators import register_built_in
 from tests.support.judges.judged import ScriptedJudge, one, value
 
 FILES = registry._prompt_files()

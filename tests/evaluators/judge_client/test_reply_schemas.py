@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from leadline.evaluators.core import all_evaluators
 from leadline.evaluators.judge.verdicts import JudgeReply
-from leadline.evaluators.judge_client.replies import response_format, strict_schema
+from leadline.evaluators.judge_client.reply_parsing import response_format, strict_schema
 
 
 class Part(BaseModel):

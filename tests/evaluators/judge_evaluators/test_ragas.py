@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, Source, Span
-from leadline.evaluators.generation.ragas import f_score, harmonic_mean, relevancy
+from leadline.evaluators.generation.ragas_answers import f_score, harmonic_mean, relevancy
 from leadline.evaluators.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.data import ContextChunk, Row, RowScore
-from leadline.evaluators.retrieval.ragas import average_precision
+from leadline.evaluators.retrieval.ragas_contexts import average_precision
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 
 FOUR = ["statement 1", "statement 2", "statement 3", "statement 4"]

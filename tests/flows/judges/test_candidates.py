@@ -9,7 +9,7 @@ import pytest
 
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.flows.judges import judging_named
+from leadline.flows.certify_judges import judging_named
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.judges.labels.judging import judge_labelled_rows, need_of
 from leadline.tasks.judges.labels.known_labels import known_labels

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leadline.evaluators.judge_client.budget import Budget
+from leadline.evaluators.judge_client.call_limits import Gate
 from leadline.evaluators.judge_client.calls import Call, Ledger, MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.judge_client.gate import Gate
 from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.virtual_time import now
 

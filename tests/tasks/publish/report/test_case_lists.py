@@ -8,9 +8,9 @@ from pathlib import Path
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db import open_run
-from leadline.tasks.publish.exports.report import MarkdownReport, page
 from leadline.tasks.publish.exports.report_json import JsonReport
-from leadline.tasks.publish.exports.run_tables import CsvTables
+from leadline.tasks.publish.exports.report_pages import MarkdownReport, page
+from leadline.tasks.publish.exports.table_files import CsvTables
 from leadline.tasks.publish.run_results import read_results
 from tests.support.stores.run_factory import Given, answer, make_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.tasks.db import open_run
-from leadline.tasks.publish.exports.report import HtmlReport
+from leadline.tasks.publish.exports.report_pages import HtmlReport
 from leadline.tasks.publish.run_results import read_results
 from tests.support.processes.browser import Page, browse
 from tests.tasks.publish.sample import LONG, make_sample

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from leadline.tasks.db import open_run
-from leadline.tasks.publish.exports.report import MarkdownReport, page
+from leadline.tasks.publish.exports.report_pages import MarkdownReport, page
 from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.report.section import SECTIONS, Section, all_sections, register_section
 from leadline.tasks.publish.report.sections.scores import Bar, PassFail, Scores, passing

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
-from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
+from leadline.evaluators.judge_client.reply_parsing import read_json, read_number, read_word
 
 
 class Verdict(BaseModel):

@@ -46,7 +46,7 @@ from leadline.evaluators.judge.verdicts import (
     verbatim_spans,
 )
 from leadline.evaluators.judge_client.calls import JudgeError, JudgeUnparseable
-from leadline.evaluators.retrieval.ragas import ContextPrecision, ContextRecall
+from leadline.evaluators.retrieval.ragas_contexts import ContextPrecision, ContextRecall
 
 
 @register

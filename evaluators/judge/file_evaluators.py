@@ -51,7 +51,7 @@ from leadline.evaluators.judge.verdicts import (
     rated,
 )
 from leadline.evaluators.judge_client.calls import JudgeUnparseable
-from leadline.evaluators.judge_client.replies import read_number
+from leadline.evaluators.judge_client.reply_parsing import read_number
 
 ENDINGS: Final = (".yaml", ".yml")
 

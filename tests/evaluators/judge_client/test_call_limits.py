@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from leadline.evaluators.judge_client.call_limits import AdaptiveLimiter, Breaker
 from leadline.evaluators.judge_client.calls import JudgeRefused, JudgeUnavailable, MemoryLedger
 from leadline.evaluators.judge_client.client import JudgeClient
-from leadline.evaluators.judge_client.gate import AdaptiveLimiter, Breaker
 from leadline.evaluators.judge_client.http_client import close_connections
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.settings import JudgeConfig

@@ -11,7 +11,7 @@ from leadline.evaluators.core import DataKind, EvalContext, Evaluator, all_evalu
 from leadline.evaluators.core.suites import suite
 from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowField, Severity, Unscored
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.judge.yaml_evaluators import load_folder
+from leadline.evaluators.judge.file_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "judges"
