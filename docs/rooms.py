@@ -13,7 +13,7 @@ ORDER: Final = {
     "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
-    "flows": "shared prefect command dispatch judges check_judges evaluate collect compare perturb generate "
+    "flows": "shared prefect command dispatch certify_judges check_judges evaluate collect compare perturb generate "
     "model_version check_version served deploy",
     "plugins": "http_server ops webhooks ci dask databricks documents mcp rgb sonar ui",
     "leadline": "testing api mlflow inspect pytest_plugin cli",
