@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from leadline.evaluators.core import registry, user_evaluators
+from leadline.tasks.store.store import Store
 from tests.support.processes.descendants import kill_started_since
 from tests.support.processes.fork_server import use_forks
 from tests.support.processes.prefect_fixtures import api, home, no_server
@@ -96,6 +97,18 @@ def pytest_runtest_makereport(
 def _no_kept_server_of_the_users_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let commands find no Prefect server that somebody keeps on this machine."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Return an empty store."""
+    return Store.open(tmp_path / "store")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Return the loop of the tests that are coroutines."""
+    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,9 @@ from leadline.evaluators.judge_client.budget import Budget, Limits
 from leadline.evaluators.judge_client.calls import BudgetSpent, JudgeTruncated, JudgeUnparseable, MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client
-from tests.support.judges.virtual_time import run
+from tests.support.judges.virtual_time import run, virtual_time
+
+anyio_backend = virtual_time
 
 PROMPTS = {"verdict": prompt_from("verdict", "Is it polite? {{ answer | data('answer') }}")}
 
@@ -43,101 +45,83 @@ def script(*replies: Reply | str) -> Callable[[int, Any], Reply | str]:
     return lambda number, messages: replies[min(number, len(replies) - 1)]
 
 
-def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script("hm", '{"verdict": "yes"}'))
-        asked = judge(make_client(transport))
-        assert (await asked.ask("verdict", Verdict, answer="a")).verdict == "yes"
-        assert "could not be read" in transport.sent[1][-1]["content"]
-        assert len(set(asked.calls)) == 2
-
-    run(main())
+async def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong() -> None:
+    transport = ScriptedTransport(script("hm", '{"verdict": "yes"}'))
+    asked = judge(make_client(transport))
+    assert (await asked.ask("verdict", Verdict, answer="a")).verdict == "yes"
+    assert "could not be read" in transport.sent[1][-1]["content"]
+    assert len(set(asked.calls)) == 2
 
 
-def test_two_unreadable_replies_are_no_verdict_and_both_are_kept() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script("hm", "hmm", '{"verdict": "yes"}'))
-        client = make_client(transport)
-        with pytest.raises(JudgeUnparseable):
-            await judge(client).ask("verdict", Verdict, answer="a")
-        assert isinstance(client.ledger, MemoryLedger)
-        assert sorted(reply.text for reply in client.ledger.replies.values()) == ["hm", "hmm"]
-        assert all(problem for _, _, problem in client.ledger.verdicts.values())
-
-    run(main())
+async def test_two_unreadable_replies_are_no_verdict_and_both_are_kept() -> None:
+    transport = ScriptedTransport(script("hm", "hmm", '{"verdict": "yes"}'))
+    client = make_client(transport)
+    with pytest.raises(JudgeUnparseable):
+        await judge(client).ask("verdict", Verdict, answer="a")
+    assert isinstance(client.ledger, MemoryLedger)
+    assert sorted(reply.text for reply in client.ledger.replies.values()) == ["hm", "hmm"]
+    assert all(problem for _, _, problem in client.ledger.verdicts.values())
 
 
-def test_a_truncated_reply_is_checked_before_it_is_parsed_and_gets_more_room() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script(Reply('{"verdict": "yes"}', "length"), '{"verdict": "no"}'))
-        client = make_client(transport, max_tokens=100)
-        assert (await judge(client).ask("verdict", Verdict, answer="a")).verdict == "no"
-        assert transport.max_tokens == [100, 200]
+async def test_a_truncated_reply_is_checked_before_it_is_parsed_and_gets_more_room() -> None:
+    transport = ScriptedTransport(script(Reply('{"verdict": "yes"}', "length"), '{"verdict": "no"}'))
+    client = make_client(transport, max_tokens=100)
+    assert (await judge(client).ask("verdict", Verdict, answer="a")).verdict == "no"
+    assert transport.max_tokens == [100, 200]
 
-        transport = ScriptedTransport(script(Reply('{"verdict": "yes"}', "length")))
-        with pytest.raises(JudgeTruncated):
-            await judge(make_client(transport)).ask("verdict", Verdict, answer="a")
-
-    run(main())
+    transport = ScriptedTransport(script(Reply('{"verdict": "yes"}', "length")))
+    with pytest.raises(JudgeTruncated):
+        await judge(make_client(transport)).ask("verdict", Verdict, answer="a")
 
 
-def test_a_later_run_reads_the_stored_replies_with_todays_parser_before_it_asks() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script("yes, quite"))
-        client = make_client(transport)
+async def test_a_later_run_reads_the_stored_replies_with_todays_parser_before_it_asks() -> None:
+    transport = ScriptedTransport(script("yes, quite"))
+    client = make_client(transport)
 
-        def old(text: str) -> str:
-            raise JudgeUnparseable("I only know one-word replies.")
+    def old(text: str) -> str:
+        raise JudgeUnparseable("I only know one-word replies.")
 
-        def fixed(text: str) -> str:
-            return text.partition(",")[0]
+    def fixed(text: str) -> str:
+        return text.partition(",")[0]
 
-        with pytest.raises(JudgeUnparseable):
-            await judge(client).read("verdict", old, answer="a")
-        assert len(transport.sent) == 2
-        assert isinstance(client.ledger, MemoryLedger)
+    with pytest.raises(JudgeUnparseable):
+        await judge(client).read("verdict", old, answer="a")
+    assert len(transport.sent) == 2
+    assert isinstance(client.ledger, MemoryLedger)
 
-        later = make_client(transport, ledger=EarlierLedger(client.ledger))
-        assert await judge(later).read("verdict", fixed, answer="a") == "yes"
-        assert len(transport.sent) == 2
-
-    run(main())
+    later = make_client(transport, ledger=EarlierLedger(client.ledger))
+    assert await judge(later).read("verdict", fixed, answer="a") == "yes"
+    assert len(transport.sent) == 2
 
 
-def test_a_later_run_asks_once_more_for_what_is_still_unreadable() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script("hm", "hm", "hm", "polite"))
-        ledger = MemoryLedger()
-        for asked in (2, 3):
-            client = make_client(transport, ledger=ledger)
-            with pytest.raises(JudgeUnparseable):
-                await judge(client).choose("verdict", ("polite", "rude"), answer="a")
-            assert len(transport.sent) == asked
-            with pytest.raises(JudgeUnparseable):  # another try within the same run asks for nothing
-                await judge(client).choose("verdict", ("polite", "rude"), answer="a")
-            assert len(transport.sent) == asked
-            ledger = EarlierLedger(ledger)
+async def test_a_later_run_asks_once_more_for_what_is_still_unreadable() -> None:
+    transport = ScriptedTransport(script("hm", "hm", "hm", "polite"))
+    ledger = MemoryLedger()
+    for asked in (2, 3):
         client = make_client(transport, ledger=ledger)
-        assert await judge(client).choose("verdict", ("polite", "rude"), answer="a") == "polite"
-        assert len(transport.sent) == 4
-
-    run(main())
-
-
-def test_with_no_budget_stored_replies_are_read_and_what_is_missing_says_why() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script("hm", "hm"))
-        ledger = MemoryLedger()
         with pytest.raises(JudgeUnparseable):
-            await judge(make_client(transport, ledger=ledger)).choose("verdict", ("polite", "rude"), answer="a")
-        broke = make_client(transport, ledger=EarlierLedger(ledger), budget=Budget(Limits(calls=0)))
-        with pytest.raises(JudgeUnparseable):
-            await judge(broke).choose("verdict", ("polite", "rude"), answer="a")
-        with pytest.raises(BudgetSpent):
-            await judge(broke).choose("verdict", ("polite", "rude"), answer="another")
-        assert len(transport.sent) == 2
+            await judge(client).choose("verdict", ("polite", "rude"), answer="a")
+        assert len(transport.sent) == asked
+        with pytest.raises(JudgeUnparseable):  # another try within the same run asks for nothing
+            await judge(client).choose("verdict", ("polite", "rude"), answer="a")
+        assert len(transport.sent) == asked
+        ledger = EarlierLedger(ledger)
+    client = make_client(transport, ledger=ledger)
+    assert await judge(client).choose("verdict", ("polite", "rude"), answer="a") == "polite"
+    assert len(transport.sent) == 4
 
-    run(main())
+
+async def test_with_no_budget_stored_replies_are_read_and_what_is_missing_says_why() -> None:
+    transport = ScriptedTransport(script("hm", "hm"))
+    ledger = MemoryLedger()
+    with pytest.raises(JudgeUnparseable):
+        await judge(make_client(transport, ledger=ledger)).choose("verdict", ("polite", "rude"), answer="a")
+    broke = make_client(transport, ledger=EarlierLedger(ledger), budget=Budget(Limits(calls=0)))
+    with pytest.raises(JudgeUnparseable):
+        await judge(broke).choose("verdict", ("polite", "rude"), answer="a")
+    with pytest.raises(BudgetSpent):
+        await judge(broke).choose("verdict", ("polite", "rude"), answer="another")
+    assert len(transport.sent) == 2
 
 
 def test_calls_are_listed_in_the_order_of_the_questions_whichever_comes_first() -> None:
@@ -159,15 +143,12 @@ def test_calls_are_listed_in_the_order_of_the_questions_whichever_comes_first() 
     assert [call for call in first if call in second] == [call for call in second if call in first]
 
 
-def test_trials_are_calls_of_their_own() -> None:
-    async def main() -> None:
-        transport = ScriptedTransport(script("polite"))
-        client = make_client(transport)
-        for trial in (0, 1, 2, 2):
-            await judge(client, trial).choose("verdict", ("polite", "rude"), answer="a")
-        assert len(transport.sent) == 3
-
-    run(main())
+async def test_trials_are_calls_of_their_own() -> None:
+    transport = ScriptedTransport(script("polite"))
+    client = make_client(transport)
+    for trial in (0, 1, 2, 2):
+        await judge(client, trial).choose("verdict", ("polite", "rude"), answer="a")
+    assert len(transport.sent) == 3
 
 
 class Polite(JudgeEvaluator):

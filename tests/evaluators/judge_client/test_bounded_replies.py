@@ -16,7 +16,7 @@ import pytest
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import http_client, search
 from leadline.evaluators.judge_client.calls import JudgeUnavailable, JudgeUnparseable, Reply
-from leadline.evaluators.judge_client.http_client import close_connections, read_body
+from leadline.evaluators.judge_client.http_client import read_body
 from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.transport import AttemptError, Transient, Unusable
 from leadline.evaluators.settings import JudgeConfig
@@ -76,20 +76,12 @@ WIRES = [
 ]
 
 
-def failing(answer: Answer, ask: Ask, timeout_s: float) -> tuple[AttemptError, float]:
-    """Return how an attempt fails, and the seconds until then."""
-
-    async def main() -> tuple[AttemptError, float]:
-        async with answering(answer) as endpoint:
-            began = time.monotonic()
-            try:
-                with pytest.raises(AttemptError) as failure:
-                    await ask(endpoint, timeout_s)
-                return failure.value, time.monotonic() - began
-            finally:
-                await close_connections()
-
-    return asyncio.run(main())
+async def failing(answer: Answer, ask: Ask, timeout_s: float = 60) -> AttemptError:
+    """Return how an attempt fails."""
+    async with answering(answer) as endpoint:
+        with pytest.raises(AttemptError) as failure:
+            await ask(endpoint, timeout_s)
+        return failure.value
 
 
 def chunked(parts: Iterable[bytes]) -> Iterable[bytes]:
@@ -107,16 +99,16 @@ LARGE: dict[str, Answer] = {
 
 @pytest.mark.parametrize("ask", WIRES)
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_reply_without_measure_is_given_up_at_the_limit(ask: Ask, kind: str) -> None:
-    failure, _ = failing(LARGE[kind], ask, 60)
+async def test_a_reply_without_measure_is_given_up_at_the_limit(ask: Ask, kind: str) -> None:
+    failure = await failing(LARGE[kind], ask)
     assert isinstance(failure, Unusable)
     assert failure.message == "the reply has more than 1 MiB"
 
 
 @pytest.mark.parametrize("ask", WIRES)
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "compress"])
-def test_compression_that_was_not_asked_for_is_not_undone(ask: Ask, encoding: str) -> None:
-    failure, _ = failing(lambda head, body: http(b"x" * 100, content_encoding=encoding), ask, 60)
+async def test_compression_that_was_not_asked_for_is_not_undone(ask: Ask, encoding: str) -> None:
+    failure = await failing(lambda head, body: http(b"x" * 100, content_encoding=encoding), ask)
     assert isinstance(failure, Unusable)
     assert f"compressed by {encoding}, which was not asked for" in failure.message
 
@@ -130,38 +122,39 @@ def test_compression_that_was_not_asked_for_is_not_undone(ask: Ask, encoding: st
         pytest.param(lambda: repeat(b"HTTP/1.1 100 Continue\r\n\r\n"), id="continue"),
     ],
 )
-def test_a_reply_that_trickles_ends_at_the_deadline(ask: Ask, slow: Callable[[], Iterable[bytes]]) -> None:
-    failing(lambda head, body: http(b"", 400), ask, 60)  # what the wire itself needs is imported
-    failure, seconds = failing(lambda head, body: slow(), ask, 0.5)
+async def test_a_reply_that_trickles_ends_at_the_deadline(ask: Ask, slow: Callable[[], Iterable[bytes]]) -> None:
+    await failing(lambda head, body: http(b"", 400), ask)  # what the wire itself needs is imported
+    began = time.monotonic()
+    failure = await failing(lambda head, body: slow(), ask, 0.5)
     assert isinstance(failure, Transient)
     assert "no reply within 0.5 s" in failure.message
-    assert seconds < 60
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("ask", WIRES)
-def test_five_thousand_headers_are_no_reply(ask: Ask) -> None:
+async def test_five_thousand_headers_are_no_reply(ask: Ask) -> None:
     lines = b"".join(b"x-%d: y\r\n" % number for number in range(5_000))
-    failure, _ = failing(lambda head, body: b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n", ask, 60)
+    failure = await failing(lambda head, body: b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n", ask)
     assert isinstance(failure, Transient)
 
 
 @pytest.mark.parametrize("ask", WIRES)
-def test_a_redirect_is_not_followed(ask: Ask) -> None:
+async def test_a_redirect_is_not_followed(ask: Ask) -> None:
     seen: list[bytes] = []
 
     def answer(head: bytes, body: bytes) -> bytes:
         seen.append(head)
         return http(b"", 307, location="/v1/elsewhere")
 
-    failure, _ = failing(answer, ask, 60)
+    failure = await failing(answer, ask)
     assert isinstance(failure, Unusable)
     assert len(seen) == 1
 
 
 @pytest.mark.parametrize("ask", WIRES)
 @pytest.mark.parametrize("encoding", ["identity", "br"])
-def test_of_an_error_the_status_counts_however_long_it_is(ask: Ask, encoding: str) -> None:
-    failure, _ = failing(lambda head, body: http(b"y" * 20_000_000, 503, content_encoding=encoding), ask, 60)
+async def test_of_an_error_the_status_counts_however_long_it_is(ask: Ask, encoding: str) -> None:
+    failure = await failing(lambda head, body: http(b"y" * 20_000_000, 503, content_encoding=encoding), ask)
     assert isinstance(failure, Transient)
     assert failure.status == 503
     assert len(failure.message) < 1_000
@@ -184,8 +177,8 @@ def test_of_an_error_the_status_counts_however_long_it_is(ask: Ask, encoding: st
     ],
 )
 @pytest.mark.parametrize("ask", [WIRES[0], WIRES[2]])
-def test_what_is_no_reply_may_come_right_and_its_error_is_one_plain_line(ask: Ask, broken: bytes) -> None:
-    failure, _ = failing(
+async def test_what_is_no_reply_may_come_right_and_its_error_is_one_plain_line(ask: Ask, broken: bytes) -> None:
+    failure = await failing(
         lambda head, body: [broken] if b"100000" in broken else broken, ask, 0.5 if b"100000" in broken else 60
     )
     assert isinstance(failure, Transient)
@@ -195,16 +188,12 @@ def test_what_is_no_reply_may_come_right_and_its_error_is_one_plain_line(ask: As
 
 
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"])
-def test_interim_replies_without_end_are_left_at_once_and_a_few_are_passed_over(interim: bytes) -> None:
-    failure, _ = failing(lambda head, body: repeat(interim * 2_000), directly, 60)
+async def test_interim_replies_without_end_are_left_at_once_and_a_few_are_passed_over(interim: bytes) -> None:
+    failure = await failing(lambda head, body: repeat(interim * 2_000), directly)
     assert isinstance(failure, Unusable)
     assert "more than 100 interim replies" in failure.message
-
-    async def main() -> Reply:
-        async with answering(lambda head, body: interim * 100 + http(said())) as endpoint:
-            return await directly(endpoint, 60)
-
-    assert asyncio.run(main()).text == "yes"
+    async with answering(lambda head, body: interim * 100 + http(said())) as endpoint:
+        assert (await directly(endpoint, 60)).text == "yes"
 
 
 @pytest.mark.slow
@@ -215,39 +204,30 @@ def test_interim_replies_without_end_are_left_at_once_and_a_few_are_passed_over(
         (["yes"], ""), (5, ""), ({"verdict": "yes"}, ""), (None, ""), (True, ""), ([{"type": "image"}], ""),
     ]
 )  # fmt: skip
-def test_litellm_s_wire_reads_content_as_the_direct_one_does(content: Any, text: str) -> None:
-    async def main() -> Reply:
-        async with answering(lambda head, body: http(said(content))) as endpoint:
-            return await by_litellm(endpoint, 60)
-
-    reply = asyncio.run(main())
+async def test_litellm_s_wire_reads_content_as_the_direct_one_does(content: Any, text: str) -> None:
+    async with answering(lambda head, body: http(said(content))) as endpoint:
+        reply = await by_litellm(endpoint, 60)
     assert (reply.text, reply.finish_reason) == (text, "stop" if text else "no_text")
 
 
 @pytest.mark.slow
-def test_json_that_litellm_cannot_read_is_unusable_and_told_without_its_traceback() -> None:
-    failure, _ = failing(lambda head, body: http(b'{"choices": {"a": [1]}}'), by_litellm, 60)
+async def test_json_that_litellm_cannot_read_is_unusable_and_told_without_its_traceback() -> None:
+    failure = await failing(lambda head, body: http(b'{"choices": {"a": [1]}}'), by_litellm)
     assert "Traceback" not in failure.message
     assert ".py" not in failure.message
 
 
-def test_a_judge_whose_replies_nobody_can_use_is_up_and_cannot_be_read() -> None:
-    async def main() -> int:
-        async with answering(lambda head, body: http(said("x" * 2_000_000))) as endpoint:
-            client = make_client(OpenAITransport("judge"), **config(endpoint, 60).model_dump())  # type: ignore[arg-type]
-            try:
-                with pytest.raises(JudgeUnparseable, match="asked 3 times: the reply has more than 1 MiB"):
-                    await client.ask(question())
-            finally:
-                await close_connections()
-            return len(endpoint.heads)
-
-    assert asyncio.run(main()) == 3
+async def test_a_judge_whose_replies_nobody_can_use_is_up_and_cannot_be_read() -> None:
+    async with answering(lambda head, body: http(said("x" * 2_000_000))) as endpoint:
+        client = make_client(OpenAITransport("judge"), **config(endpoint, 60).model_dump())  # type: ignore[arg-type]
+        with pytest.raises(JudgeUnparseable, match="asked 3 times: the reply has more than 1 MiB"):
+            await client.ask(question())
+    assert len(endpoint.heads) == 3
 
 
 @pytest.mark.parametrize("tool", ["http", pytest.param("mcp+http", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["fifty megabytes", "endless", "gzip bomb", "trickle"])
-def test_a_search_tool_is_bounded_too(monkeypatch: pytest.MonkeyPatch, tool: str, kind: str) -> None:
+async def test_a_search_tool_is_bounded_too(monkeypatch: pytest.MonkeyPatch, tool: str, kind: str) -> None:
     async def at_once(seconds: float) -> None:
         return None
 
@@ -255,17 +235,10 @@ def test_a_search_tool_is_bounded_too(monkeypatch: pytest.MonkeyPatch, tool: str
     monkeypatch.setenv("LEADLINE_SEARCH_MAX_REPLY_MIB", "1")
     monkeypatch.setenv("LEADLINE_SEARCH_TIMEOUT_S", "0.5" if kind == "trickle" else "60")
     says = {"trickle": "no reply within 0.5 s", "gzip bomb": "more than 1 MiB|compressed by gzip"}
-
-    async def main() -> None:
-        async with answering(LARGE.get(kind, lambda head, body: chunked(repeat(b"x")))) as endpoint:
-            find = search.search_tool(f"{tool}://127.0.0.1:{endpoint.port}/search")
-            try:
-                with pytest.raises(JudgeUnavailable, match=says.get(kind, "more than 1 MiB")):
-                    await find("Ada")
-            finally:
-                await close_connections()
-
-    asyncio.run(main())
+    async with answering(LARGE.get(kind, lambda head, body: chunked(repeat(b"x")))) as endpoint:
+        find = search.search_tool(f"{tool}://127.0.0.1:{endpoint.port}/search")
+        with pytest.raises(JudgeUnavailable, match=says.get(kind, "more than 1 MiB")):
+            await find("Ada")
 
 
 @pytest.mark.parametrize("value", ["many", "0", "-1", "nan", "inf", "1e9"])
@@ -275,7 +248,7 @@ def test_a_limit_of_searches_that_makes_no_sense_is_refused(monkeypatch: pytest.
         search.search_tool("https://127.0.0.1/search")
 
 
-def test_what_follows_the_end_of_compressed_data_is_not_gathered() -> None:
+async def test_what_follows_the_end_of_compressed_data_is_not_gathered() -> None:
     taken = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -286,9 +259,6 @@ def test_what_follows_the_end_of_compressed_data_is_not_gathered() -> None:
             await asyncio.sleep(0)
             yield b"x" * 500_000
 
-    async def main() -> None:
-        with pytest.raises(Transient, match="goes on after the end of its compressed data"):
-            await read_body(endless(), encoding="gzip", most=1 << 20, timeout_s=5)
-
-    asyncio.run(main())
+    with pytest.raises(Transient, match="goes on after the end of its compressed data"):
+        await read_body(endless(), encoding="gzip", most=1 << 20, timeout_s=5)
     assert taken == 1

@@ -17,7 +17,9 @@ from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import GIBBERISH, JudgeEndpoint, at_random, broken, serving, throttled
 from tests.support.judges.scripted_judge import question
-from tests.support.judges.virtual_time import now, run
+from tests.support.judges.virtual_time import now, run, virtual_time
+
+anyio_backend = virtual_time
 
 
 def make(start: int, most: int) -> AdaptiveLimiter:
@@ -114,39 +116,33 @@ def test_a_limit_is_found_among_refusals_for_other_reasons() -> None:
     assert provider.refused < (0.05 + 0.08) * 5_000
 
 
-def test_a_limit_that_comes_after_other_refusals_have_ended_is_found() -> None:
-    async def main() -> None:
-        limiter, provider = make(16, 128), Provider(refuses=0.08, latency=0.3)
-        await asyncio.gather(*(provider.call(limiter) for _ in range(2_000)))
-        provider.refuses = 0.0
-        await asyncio.gather(*(provider.call(limiter) for _ in range(2_000)))
-        provider.at_once, provider.refused = 30, 0
-        await asyncio.gather(*(provider.call(limiter) for _ in range(3_000)))
-        assert provider.refused < 250
-        assert limiter.limit < 45
-
-    run(main())
+async def test_a_limit_that_comes_after_other_refusals_have_ended_is_found() -> None:
+    limiter, provider = make(16, 128), Provider(refuses=0.08, latency=0.3)
+    await asyncio.gather(*(provider.call(limiter) for _ in range(2_000)))
+    provider.refuses = 0.0
+    await asyncio.gather(*(provider.call(limiter) for _ in range(2_000)))
+    provider.at_once, provider.refused = 30, 0
+    await asyncio.gather(*(provider.call(limiter) for _ in range(3_000)))
+    assert provider.refused < 250
+    assert limiter.limit < 45
 
 
-def test_slow_start_doubles_each_round_trip() -> None:
-    async def main() -> None:
-        limiter = make(4, 64)
+async def test_slow_start_doubles_each_round_trip() -> None:
+    limiter = make(4, 64)
 
-        async def call() -> None:
-            async with limiter.slot() as place:
-                await asyncio.sleep(1)
-                place.succeeded()
+    async def call() -> None:
+        async with limiter.slot() as place:
+            await asyncio.sleep(1)
+            place.succeeded()
 
-        tasks = [asyncio.ensure_future(call()) for _ in range(200)]
-        seen = []
-        for _ in range(4):
-            await asyncio.sleep(0.5)
-            seen.append(limiter.in_flight)
-            await asyncio.sleep(0.5)
-        assert seen == [4, 8, 16, 32]
-        await asyncio.gather(*tasks)
-
-    run(main())
+    tasks = [asyncio.ensure_future(call()) for _ in range(200)]
+    seen = []
+    for _ in range(4):
+        await asyncio.sleep(0.5)
+        seen.append(limiter.in_flight)
+        await asyncio.sleep(0.5)
+    assert seen == [4, 8, 16, 32]
+    await asyncio.gather(*tasks)
 
 
 async def all_refused(limiter: AdaptiveLimiter, calls: int, retry_after: float | None = None) -> None:
@@ -156,120 +152,96 @@ async def all_refused(limiter: AdaptiveLimiter, calls: int, retry_after: float |
             place.refused(retry_after)
 
 
-def test_a_burst_of_refusals_counts_once() -> None:
-    async def main() -> None:
-        limiter = make(30, 64)
-        await all_refused(limiter, 30)
-        assert 16 <= limiter.limit <= 20
-
-    run(main())
+async def test_a_burst_of_refusals_counts_once() -> None:
+    limiter = make(30, 64)
+    await all_refused(limiter, 30)
+    assert 16 <= limiter.limit <= 20
 
 
-def test_it_never_falls_below_one() -> None:
-    async def main() -> None:
-        limiter = make(1, 64)
-        for _ in range(50):
-            await all_refused(limiter, 1)
-            await asyncio.sleep(3)
+async def test_it_never_falls_below_one() -> None:
+    limiter = make(1, 64)
+    for _ in range(50):
+        await all_refused(limiter, 1)
+        await asyncio.sleep(3)
+    async with limiter.slot():
+        assert limiter.in_flight == 1
+
+
+async def test_retry_after_of_most_calls_holds_everybody_and_then_lets_them_go() -> None:
+    limiter = make(8, 8)
+    await all_refused(limiter, 8, 30)
+    began = now()
+
+    async def call() -> float:
         async with limiter.slot():
-            assert limiter.in_flight == 1
+            return now() - began
 
-    run(main())
-
-
-def test_retry_after_of_most_calls_holds_everybody_and_then_lets_them_go() -> None:
-    async def main() -> None:
-        limiter = make(8, 8)
-        await all_refused(limiter, 8, 30)
-        began = now()
-
-        async def call() -> float:
-            async with limiter.slot():
-                return now() - began
-
-        waited = await asyncio.gather(*(call() for _ in range(10)))
-        assert min(waited) >= 30
-        assert max(waited) < 31
-
-    run(main())
+    waited = await asyncio.gather(*(call() for _ in range(10)))
+    assert min(waited) >= 30
+    assert max(waited) < 31
 
 
-def test_a_shorter_pause_does_not_shorten_a_longer_one() -> None:
-    async def main() -> None:
-        limiter = make(8, 8)
-        await all_refused(limiter, 8, 30)
-        began = now()
-        limiter._give_way(1)
+async def test_a_shorter_pause_does_not_shorten_a_longer_one() -> None:
+    limiter = make(8, 8)
+    await all_refused(limiter, 8, 30)
+    began = now()
+    limiter._give_way(1)
+    async with limiter.slot():
+        assert now() - began >= 30
+
+
+async def test_a_quota_that_is_spent_is_not_asked_again_and_again() -> None:
+    limiter, provider = make(64, 64), Provider(latency=0.3, retry_after=20)
+    await asyncio.gather(*(provider.call(limiter) for _ in range(1_000)))
+    provider.refuses = 1.0
+    calls = [asyncio.ensure_future(provider.call(limiter)) for _ in range(1_000)]
+    await asyncio.sleep(19)
+    assert provider.refused <= 64
+    provider.refuses = 0.0
+    await asyncio.gather(*calls)
+
+
+async def test_retry_after_of_one_call_among_many_holds_nobody_else() -> None:
+    limiter = make(8, 8)
+    async with AsyncExitStack() as held:
+        places = [await held.enter_async_context(limiter.slot()) for _ in range(8)]
+        places[0].refused(30)
+    async with asyncio.timeout(0.1), limiter.slot():
+        assert limiter.limit == 8
+
+
+async def test_a_waiter_that_is_cancelled_leaves_no_hole() -> None:
+    limiter = make(1, 1)
+    order: list[int] = []
+
+    async def call(number: int) -> None:
         async with limiter.slot():
-            assert now() - began >= 30
+            order.append(number)
+            await asyncio.sleep(1)
 
-    run(main())
-
-
-def test_a_quota_that_is_spent_is_not_asked_again_and_again() -> None:
-    async def main() -> None:
-        limiter, provider = make(64, 64), Provider(latency=0.3, retry_after=20)
-        await asyncio.gather(*(provider.call(limiter) for _ in range(1_000)))
-        provider.refuses = 1.0
-        calls = [asyncio.ensure_future(provider.call(limiter)) for _ in range(1_000)]
-        await asyncio.sleep(19)
-        assert provider.refused <= 64
-        provider.refuses = 0.0
-        await asyncio.gather(*calls)
-
-    run(main())
+    tasks = [asyncio.ensure_future(call(n)) for n in range(5)]
+    await asyncio.sleep(0.1)
+    tasks[1].cancel()
+    tasks[2].cancel()
+    await asyncio.sleep(0.9)
+    tasks[3].cancel()  # just admitted, or just about to be
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order[0] == 0
+    assert order[-1] == 4
+    assert limiter.in_flight == 0
 
 
-def test_retry_after_of_one_call_among_many_holds_nobody_else() -> None:
-    async def main() -> None:
-        limiter = make(8, 8)
-        async with AsyncExitStack() as held:
-            places = [await held.enter_async_context(limiter.slot()) for _ in range(8)]
-            places[0].refused(30)
-        async with asyncio.timeout(0.1), limiter.slot():
-            assert limiter.limit == 8
+async def test_a_call_that_waited_before_goes_first() -> None:
+    limiter = make(1, 1)
+    order: list[str] = []
 
-    run(main())
+    async def call(name: str, first: bool) -> None:
+        async with limiter.slot(first=first):
+            order.append(name)
+            await asyncio.sleep(1)
 
-
-def test_a_waiter_that_is_cancelled_leaves_no_hole() -> None:
-    async def main() -> None:
-        limiter = make(1, 1)
-        order: list[int] = []
-
-        async def call(number: int) -> None:
-            async with limiter.slot():
-                order.append(number)
-                await asyncio.sleep(1)
-
-        tasks = [asyncio.ensure_future(call(n)) for n in range(5)]
-        await asyncio.sleep(0.1)
-        tasks[1].cancel()
-        tasks[2].cancel()
-        await asyncio.sleep(0.9)
-        tasks[3].cancel()  # just admitted, or just about to be
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert order[0] == 0
-        assert order[-1] == 4
-        assert limiter.in_flight == 0
-
-    run(main())
-
-
-def test_a_call_that_waited_before_goes_first() -> None:
-    async def main() -> None:
-        limiter = make(1, 1)
-        order: list[str] = []
-
-        async def call(name: str, first: bool) -> None:
-            async with limiter.slot(first=first):
-                order.append(name)
-                await asyncio.sleep(1)
-
-        await asyncio.gather(call("holds", False), call("new", False), call("again", True))
-        assert order == ["holds", "again", "new"]
-
-    run(main())
+    await asyncio.gather(call("holds", False), call("new", False), call("again", True))
+    assert order == ["holds", "again", "new"]
 
 
 async def asked_over_http(endpoint: JudgeEndpoint, calls: int) -> JudgeClient:
@@ -374,23 +346,20 @@ def test_while_open_one_call_tries_and_the_others_wait_for_what_it_finds() -> No
     assert all(isinstance(result, JudgeUnavailable) and "still down" in str(result) for result in results[1:])
 
 
-def test_a_try_that_is_given_up_leaves_it_to_the_next() -> None:
-    async def main() -> None:
-        breaker = Breaker(20, clock=asyncio.get_running_loop().time)
-        breaker.refused("no")
-        await asyncio.sleep(20)
+async def test_a_try_that_is_given_up_leaves_it_to_the_next() -> None:
+    breaker = Breaker(20, clock=asyncio.get_running_loop().time)
+    breaker.refused("no")
+    await asyncio.sleep(20)
 
-        async def call() -> None:
-            async with breaker.attempt():
-                await asyncio.sleep(5)
-                breaker.succeeded()
+    async def call() -> None:
+        async with breaker.attempt():
+            await asyncio.sleep(5)
+            breaker.succeeded()
 
-        first, second = (asyncio.ensure_future(call()) for _ in range(2))
-        await asyncio.sleep(1)
-        first.cancel()
-        await second
-
-    run(main())
+    first, second = (asyncio.ensure_future(call()) for _ in range(2))
+    await asyncio.sleep(1)
+    first.cancel()
+    await second
 
 
 def test_a_wrong_key_opens_it_at_once_and_says_so() -> None:

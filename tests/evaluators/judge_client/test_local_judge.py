@@ -129,15 +129,12 @@ def test_questions_that_exceed_the_memory_are_asked_in_halves_once_the_failed_ca
     assert tried == [4, 2, 1, 1, 2, 1, 1]
 
 
-def test_weights_that_are_not_here_refuse_every_call(tmp_path: Path) -> None:
-    async def main() -> None:
-        config = JudgeConfig(kind="local", model="nobody/nothing", revision="0" * 40)
-        client = client_for(config, settings=SETTINGS, ledger=None, budget=None)
-        for text in ("one", "two"):
-            with pytest.raises(JudgeRefused, match="nobody/nothing"):
-                await client.ask(question(text))
-
-    asyncio.run(main())
+async def test_weights_that_are_not_here_refuse_every_call(tmp_path: Path) -> None:
+    config = JudgeConfig(kind="local", model="nobody/nothing", revision="0" * 40)
+    client = client_for(config, settings=SETTINGS, ledger=None, budget=None)
+    for text in ("one", "two"):
+        with pytest.raises(JudgeRefused, match="nobody/nothing"):
+            await client.ask(question(text))
 
 
 def test_a_local_judge_is_known_by_its_weights_not_by_where_they_lie(model: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,12 @@ from pydantic import BaseModel
 from leadline.evaluators.judge_client import http_client, openai_protocol
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.event_loop import run
-from leadline.evaluators.judge_client.http_client import close_connections
 from leadline.evaluators.judge_client.openai_protocol import OpenAITransport
 from leadline.evaluators.judge_client.providers import openai_name, remote_transport
 from leadline.evaluators.judge_client.transport import AttemptError, Refused, Throttled, Transient, Unusable
 from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import GIBBERISH, Fault, JudgeEndpoint, broken, serving, throttled
-from tests.support.judges.raw_endpoint import Answer, RawEndpoint, answering, http
+from tests.support.judges.raw_endpoint import RawEndpoint, answering, http
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]
 
@@ -48,19 +47,6 @@ def said(content: Any = "yes", **choice: Any) -> bytes:
     return orjson.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop", **choice}]})
 
 
-def asking(answer: Answer, ask: Callable[[RawEndpoint], Awaitable[Any]], **served: Any) -> tuple[RawEndpoint, Any]:
-    """Serve while something is asked; returns the endpoint and what came of it."""
-
-    async def main() -> tuple[RawEndpoint, Any]:
-        async with answering(answer, **served) as endpoint:
-            try:
-                return endpoint, await ask(endpoint)
-            finally:
-                await close_connections()
-
-    return asyncio.run(main())
-
-
 def send(
     endpoint: RawEndpoint, schema: dict[str, Any] | None = None, *, model: str = "judge", **config: Any
 ) -> Awaitable[Reply]:
@@ -68,12 +54,16 @@ def send(
     return OpenAITransport(model).send(judge, MESSAGES, schema, 64)
 
 
-def test_a_request_is_that_of_the_protocol_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+async def read(reply: bytes) -> Reply:
+    """Return what is made of all that a server says."""
+    async with answering(lambda head, body: reply) as endpoint:
+        return await send(endpoint)
+
+
+async def test_a_request_is_that_of_the_protocol_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_JUDGE_API_KEY", "my-key")
-    endpoint, reply = asking(
-        lambda head, body: http(said("It is.", finish_reason="length")),
-        lambda endpoint: send(endpoint, seed=7, top_p=0.5),
-    )
+    async with answering(lambda head, body: http(said("It is.", finish_reason="length"))) as endpoint:
+        reply = await send(endpoint, seed=7, top_p=0.5)
     assert json.loads(endpoint.bodies[0]) == {
         "model": "judge", "messages": MESSAGES, "max_tokens": 64, "stream": False,
         "temperature": 0.0, "top_p": 0.5, "seed": 7,
@@ -93,51 +83,49 @@ def test_a_request_is_that_of_the_protocol_and_nothing_else(monkeypatch: pytest.
         ({"model": "a\x1b[2Jb"}, ("a␛[2Jb", "")),
     ],
 )
-def test_what_the_provider_tells_of_the_model_that_answered_is_kept(told: dict[str, Any], kept: object) -> None:
+async def test_what_the_provider_tells_of_the_model_that_answered_is_kept(told: dict[str, Any], kept: object) -> None:
     answer = orjson.dumps({**orjson.loads(said()), **told})
-    _, reply = asking(lambda head, body: http(answer), send)
+    reply = await read(http(answer))
     assert (reply.served_model, reply.fingerprint) == kept
 
 
-def test_connections_are_kept_and_used_again() -> None:
+async def test_connections_are_kept_and_used_again() -> None:
     ports = set()
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(lambda head, body: http(said())) as endpoint:
         for _ in range(5):
             await send(endpoint)
         ports.update(connection for connection in http_client._session().connector._conns)  # type: ignore[union-attr]
-
-    asking(lambda head, body: http(said()), ask)
     assert len(ports) == 1
 
 
 @pytest.mark.parametrize("content", [["yes"], 5, None, {"verdict": "yes"}, True, [{"type": "image"}]])
-def test_content_that_is_no_text_is_a_reply_that_cannot_be_read(content: Any) -> None:
-    _, reply = asking(lambda head, body: http(said(content)), send)
+async def test_content_that_is_no_text_is_a_reply_that_cannot_be_read(content: Any) -> None:
+    reply = await read(http(said(content)))
     assert (reply.text, reply.finish_reason) == ("", "no_text")
 
 
-def test_an_empty_text_is_one_and_a_reply_that_was_cut_off_says_so_first() -> None:
-    assert asking(lambda head, body: http(said("")), send)[1].finish_reason == "stop"
-    assert asking(lambda head, body: http(said(None, finish_reason="length")), send)[1].finish_reason == "length"
+async def test_an_empty_text_is_one_and_a_reply_that_was_cut_off_says_so_first() -> None:
+    assert (await read(http(said("")))).finish_reason == "stop"
+    assert (await read(http(said(None, finish_reason="length")))).finish_reason == "length"
 
 
-def test_content_in_parts_is_their_text() -> None:
+async def test_content_in_parts_is_their_text() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "y"}, {"type": "text", "text": "es"}]
-    _, reply = asking(lambda head, body: http(said(parts), status=201), send)
+    reply = await read(http(said(parts), status=201))
     assert reply.text == "yes"
 
 
-def test_thoughts_that_a_server_leaves_in_an_answer_are_no_part_of_it() -> None:
-    _, reply = asking(lambda head, body: http(said("<think>Is it {no}?\n</think>yes <think> no </think>")), send)
+async def test_thoughts_that_a_server_leaves_in_an_answer_are_no_part_of_it() -> None:
+    reply = await read(http(said("<think>Is it {no}?\n</think>yes <think> no </think>")))
     assert reply.text == "yes <think> no </think>"
 
 
 @pytest.mark.parametrize(
     "body", [said("yes \ufffd").replace("\ufffd".encode(), rb"\ud83d"), said(logprobs=0).replace(b":0", b":NaN")]
 )
-def test_json_that_only_a_lenient_parser_takes_is_read(body: bytes) -> None:
-    _, reply = asking(lambda head, sent: http(body), send)
+async def test_json_that_only_a_lenient_parser_takes_is_read(body: bytes) -> None:
+    reply = await read(http(body))
     assert reply.text.startswith("yes")
 
 
@@ -152,8 +140,10 @@ def test_json_that_only_a_lenient_parser_takes_is_read(body: bytes) -> None:
         (7, "stop"),
     ],
 )
-def test_a_reply_that_was_cut_off_or_withheld_is_known_by_any_server_s_word_for_it(reason: Any, meaning: str) -> None:
-    _, reply = asking(lambda head, body: http(said(finish_reason=reason)), send)
+async def test_a_reply_that_was_cut_off_or_withheld_is_known_by_any_server_s_word_for_it(
+    reason: Any, meaning: str
+) -> None:
+    reply = await read(http(said(finish_reason=reason)))
     assert reply.finish_reason == meaning
 
 
@@ -171,142 +161,120 @@ def test_a_reply_that_was_cut_off_or_withheld_is_known_by_any_server_s_word_for_
         (b"what?\r\n\r\n", "Bad|parse|Response"),
     ],
 )
-def test_a_reply_that_is_none_may_come_right_by_another_attempt(reply: bytes, meaning: str) -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_reply_that_is_none_may_come_right_by_another_attempt(reply: bytes, meaning: str) -> None:
+    async with answering(lambda head, body: reply) as endpoint:
         with pytest.raises(Transient, match=meaning):
             await send(endpoint)
 
-    asking(lambda head, body: reply, ask)
 
-
-def test_an_error_in_a_reply_of_status_200_counts_as_its_code() -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_an_error_in_a_reply_of_status_200_counts_as_its_code() -> None:
+    async with answering(lambda head, body: http(b'{"error": {"message": "slow down", "code": 429}}')) as endpoint:
         with pytest.raises(Throttled, match="slow down"):
             await send(endpoint)
 
-    asking(lambda head, body: http(b'{"error": {"message": "slow down", "code": 429}}'), ask)
-
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_a_reply_that_is_too_large_is_not_read(compressed: bool) -> None:
+async def test_a_reply_that_is_too_large_is_not_read(compressed: bool) -> None:
     large = said("x" * 100_000_000 if compressed else "x" * 1_000_000)
     reply = http(gzip.compress(large), content_encoding="gzip") if compressed else http(large)
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(lambda head, body: reply) as endpoint:
         with pytest.raises(Unusable, match=r"has more than 0\.2 MiB"):
             await send(endpoint, max_reply_mib=0.2)
 
-    asking(lambda head, body: reply, ask)
 
-
-def test_a_compressed_reply_with_a_long_header_is_read() -> None:
+async def test_a_compressed_reply_with_a_long_header_is_read() -> None:
     long = "yes " * 50_000
     headers = {"content_encoding": "gzip", "content_security_policy": "x" * 20_000}
-    _, reply = asking(lambda head, body: http(gzip.compress(said(long)), **headers), send)
+    reply = await read(http(gzip.compress(said(long)), **headers))
     assert reply.text == long
 
 
-def test_a_redirect_takes_the_key_nowhere() -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_redirect_takes_the_key_nowhere() -> None:
+    async with answering(lambda head, body: http(b"", 307, location="http://elsewhere/v1")) as endpoint:
         with pytest.raises(Unusable, match="redirects to http://elsewhere"):
             await send(endpoint)
-
-    endpoint, _ = asking(lambda head, body: http(b"", 307, location="http://elsewhere/v1"), ask)
     assert len(endpoint.heads) == 1
 
 
-def test_silence_ends_at_the_deadline() -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_silence_ends_at_the_deadline() -> None:
+    async with answering(lambda head, body: None) as endpoint:
         with pytest.raises(Transient, match="no reply within") as silence:
             await send(endpoint, timeout_s=0.2)
         assert silence.value.overloaded
 
-    asking(lambda head, body: None, ask)
 
-
-def test_a_proxy_of_the_environment_is_used_and_those_it_excepts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_proxy_of_the_environment_is_used_and_those_it_excepts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with answering(lambda head, body: http(said())) as endpoint:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{endpoint.port}")
         await send(endpoint, api_base="http://judge.example/v1")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         await send(endpoint)
-
-    endpoint, _ = asking(lambda head, body: http(said()), ask)
     assert [head.split()[1] for head in endpoint.heads] == [
         "http://judge.example/v1/chat/completions", "/v1/chat/completions",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
-def test_a_proxy_that_speaks_no_http_is_refused_in_words(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_proxy_that_speaks_no_http_is_refused_in_words(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    async with answering(lambda head, body: http(said())) as endpoint:
         monkeypatch.setenv(variable, f"socks5://user:proxy-password@127.0.0.1:{endpoint.port}")
         with pytest.raises(Refused, match="'socks5', and only http and https") as refused:
             await send(endpoint, api_base="https://judge.example/v1")
         assert refused.value.every
         assert "proxy-password" not in refused.value.message
-
-    endpoint, _ = asking(lambda head, body: http(said()), ask)
     assert endpoint.heads == []
 
 
-def test_what_a_model_says_when_it_refuses_is_its_reply() -> None:
+async def test_what_a_model_says_when_it_refuses_is_its_reply() -> None:
     refusing = orjson.dumps({"choices": [{"message": {"content": None, "refusal": "I can't."}}]})
-    _, reply = asking(lambda head, body: http(refusing), send)
+    reply = await read(http(refusing))
     assert reply.text == "I can't."
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_a_proxy_s_password_is_not_shown(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_proxy_s_password_is_not_shown(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    async with answering(lambda head, body: http(b"", 407)) as endpoint:
         monkeypatch.setenv("HTTPS_PROXY", f"{scheme}proxy-password@127.0.0.1:{endpoint.port}")
         with pytest.raises(AttemptError, match="407") as refused:
             await send(endpoint, api_base="https://judge.example/v1")
         assert "proxy-password" not in refused.value.message
-
-    endpoint, _ = asking(lambda head, body: http(b"", 407), ask)
     assert endpoint.heads[0].startswith("CONNECT judge.example:443")
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
     tls = self_signed(tmp_path)
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(lambda head, body: http(said()), tls=tls) as endpoint:
         with pytest.raises(Transient, match="CERTIFICATE_VERIFY_FAILED"):
             await send(endpoint, api_base=endpoint.url.replace("http:", "https:"))
-
-    endpoint, _ = asking(lambda head, body: http(said()), ask, tls=tls)
     assert endpoint.heads == []
 
 
 @pytest.mark.parametrize("key", ["a\nb", "schlüssel"])
-def test_a_key_that_no_header_can_hold_stops_all_calls_and_is_not_shown(
+async def test_a_key_that_no_header_can_hold_stops_all_calls_and_is_not_shown(
     monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("LEADLINE_JUDGE_API_KEY", key)
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(lambda head, body: http(said())) as endpoint:
         with pytest.raises(Refused) as refused:
             await send(endpoint)
         assert refused.value.every
         assert key not in refused.value.message
 
-    asking(lambda head, body: http(said()), ask)
 
-
-def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_JUDGE_API_KEY", "a-secret-key\n")
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(lambda head, body: http(b'{"error": "No such key: a-secret-key"}', 401)) as endpoint:
         with pytest.raises(Refused, match=r"No such key: \[key\]"):
             await send(endpoint)
-
-    endpoint, _ = asking(lambda head, body: http(b'{"error": "No such key: a-secret-key"}', 401), ask)
     assert "Bearer a-secret-key\r\n" in endpoint.heads[0]
 
 
-def test_openai_itself_is_asked_with_its_own_key_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_openai_itself_is_asked_with_its_own_key_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with answering(lambda head, body: http(said())) as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
         monkeypatch.setenv("OPENAI_ORGANIZATION", "acme")
         monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
@@ -317,8 +285,6 @@ def test_openai_itself_is_asked_with_its_own_key_or_not_at_all(monkeypatch: pyte
         assert refused.value.every
         monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
         await send(endpoint)
-
-    endpoint, _ = asking(lambda head, body: http(said()), ask)
     assert "Bearer openai-key" in endpoint.heads[0]
     assert "OpenAI-Organization: acme" in endpoint.heads[0]
     assert "Bearer none" in endpoint.heads[1], "a server of the user's own gets no provider's key"
@@ -328,46 +294,40 @@ def by_schema(body: bytes) -> bool:
     return "response_format" in json.loads(body)
 
 
-def test_whether_a_server_takes_schemas_is_found_out_by_one_call() -> None:
+async def test_whether_a_server_takes_schemas_is_found_out_by_one_call() -> None:
     def answer(head: bytes, body: bytes) -> bytes:
         return http(b'{"error": {"message": "no such field"}}', 400) if by_schema(body) else http(said())
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(answer) as endpoint:
         await asyncio.gather(*(send(endpoint, SCHEMA) for _ in range(20)))
         await send(endpoint, SCHEMA)
         assert sum(map(by_schema, endpoint.bodies)) == 1
         with pytest.raises(Refused):
             await send(endpoint, SCHEMA, structured="json_schema")
-
-    endpoint, _ = asking(answer, ask)
     assert len(endpoint.bodies) == 1 + 21 + 1
 
 
-def test_calls_to_a_silent_server_do_not_wait_for_it_one_after_the_other() -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_calls_to_a_silent_server_do_not_wait_for_it_one_after_the_other() -> None:
+    async with answering(lambda head, body: None) as endpoint:
         calls = (send(endpoint, SCHEMA, timeout_s=0.5) for _ in range(8))
         started = time.monotonic()
         failures = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(failure, Transient) for failure in failures)
         assert time.monotonic() - started < 3  # 1 s, and 4 s one after the other
 
-    asking(lambda head, body: None, ask)
 
-
-def test_a_server_that_takes_schemas_gets_them() -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_server_that_takes_schemas_gets_them() -> None:
+    async with answering(lambda head, body: http(said())) as endpoint:
         await asyncio.gather(*(send(endpoint, SCHEMA) for _ in range(5)))
         await send(endpoint)
         await send(endpoint, SCHEMA, structured="off")
         await send(endpoint, SCHEMA, structured="json_object")
-
-    endpoint, _ = asking(lambda head, body: http(said()), ask)
     formats = [json.loads(body).get("response_format") for body in endpoint.bodies]
     assert [form and form["type"] for form in formats] == ["json_schema"] * 5 + [None, None, "json_object"]
     assert formats[0]["json_schema"]["strict"]
 
 
-def test_a_failure_that_says_nothing_of_schemas_decides_nothing() -> None:
+async def test_a_failure_that_says_nothing_of_schemas_decides_nothing() -> None:
     failures = [
         http(b'{"error": "oops"}', 500),
         http(b'{"error": "too long"}', 400),
@@ -377,46 +337,40 @@ def test_a_failure_that_says_nothing_of_schemas_decides_nothing() -> None:
     def answer(head: bytes, body: bytes) -> bytes:
         return failures.pop(0) if failures else http(said())
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(answer) as endpoint:
         with pytest.raises(Transient):
             await send(endpoint, SCHEMA)
         with pytest.raises(Refused, match="too long"):
             await send(endpoint, SCHEMA)
         await send(endpoint, SCHEMA)
         await send(endpoint, SCHEMA)
-
-    endpoint, _ = asking(answer, ask)
     assert [by_schema(body) for body in endpoint.bodies] == [True, True, False, True, True]
 
 
-def test_a_server_that_breaks_at_every_schema_and_does_not_say_so_is_asked_without() -> None:
-    async def ask(endpoint: RawEndpoint) -> None:
+async def test_a_server_that_breaks_at_every_schema_and_does_not_say_so_is_asked_without() -> None:
+    async with answering(lambda head, body: http(b"oops", 500) if by_schema(body) else http(said())) as endpoint:
         for _ in range(2):
             with pytest.raises(Transient):
                 await send(endpoint, SCHEMA)
         assert (await send(endpoint, SCHEMA)).text == "yes"
         await send(endpoint, SCHEMA)
-
-    endpoint, _ = asking(lambda head, body: http(b"oops", 500) if by_schema(body) else http(said()), ask)
     assert [by_schema(body) for body in endpoint.bodies] == [True, True, True, False, False]
 
 
-def test_one_schema_that_a_server_cannot_take_costs_the_others_nothing() -> None:
+async def test_one_schema_that_a_server_cannot_take_costs_the_others_nothing() -> None:
     class Odd(BaseModel):
         odd: str
 
     def answer(head: bytes, body: bytes) -> bytes:
         return http(b'{"error": "Invalid grammar"}', 500) if b'"Odd"' in body else http(said())
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(answer) as endpoint:
         for schema in (SCHEMA, Odd.model_json_schema(), SCHEMA, Odd.model_json_schema()):
             await send(endpoint, schema)
-
-    endpoint, _ = asking(answer, ask)
     assert [by_schema(body) for body in endpoint.bodies] == [True, True, False, True, False]
 
 
-def test_parameters_that_a_model_does_not_take_are_left_out_from_then_on() -> None:
+async def test_parameters_that_a_model_does_not_take_are_left_out_from_then_on() -> None:
     def answer(head: bytes, body: bytes) -> bytes:
         sent = json.loads(body)
         if "max_tokens" in sent:
@@ -427,11 +381,9 @@ def test_parameters_that_a_model_does_not_take_are_left_out_from_then_on() -> No
             return http(said())
         return http(orjson.dumps({"error": {"message": said_so}}), 400)
 
-    async def ask(endpoint: RawEndpoint) -> None:
+    async with answering(answer) as endpoint:
         await asyncio.gather(*(send(endpoint) for _ in range(5)))  # none of them fails for what another found out
         await send(endpoint)
-
-    endpoint, _ = asking(answer, ask)
     assert len(endpoint.bodies) <= 5 * 3 + 1
     sent = json.loads(endpoint.bodies[-1])
     assert sent["max_completion_tokens"] == 64

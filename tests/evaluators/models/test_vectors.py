@@ -68,19 +68,15 @@ class Model:
         return np.array([[len(text), ord(text[0])] for text in texts], dtype=np.float32)
 
 
-def test_those_that_ask_while_the_model_is_busy_share_its_next_pass() -> None:
+async def test_those_that_ask_while_the_model_is_busy_share_its_next_pass() -> None:
     model = Model()
-
-    async def main() -> None:
-        passes = Passes(model)
-        first = asyncio.create_task(passes.of(["a"]))
-        await asyncio.sleep(0.005)
-        others = await asyncio.gather(*(passes.of([f"row {n}", "shared"]) for n in range(100)))
-        assert (await first).tolist() == [[1, 97]]
-        assert [vectors[0, 0] for vectors in others] == [5.0] * 10 + [6.0] * 90
-        assert (await passes.of(["later"])).tolist() == [[5, 108]]
-
-    asyncio.run(main())
+    passes = Passes(model)
+    first = asyncio.create_task(passes.of(["a"]))
+    await asyncio.sleep(0.005)
+    others = await asyncio.gather(*(passes.of([f"row {n}", "shared"]) for n in range(100)))
+    assert (await first).tolist() == [[1, 97]]
+    assert [vectors[0, 0] for vectors in others] == [5.0] * 10 + [6.0] * 90
+    assert (await passes.of(["later"])).tolist() == [[5, 108]]
     assert [len(texts) for texts in model.passes] == [1, 101, 1]
 
 

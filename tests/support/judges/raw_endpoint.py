@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
+from leadline.evaluators.judge_client.http_client import close_connections
+
 Answer = Callable[[bytes, bytes], "bytes | Iterable[bytes] | None"]
 """Returns a whole HTTP reply to a head and a body, or its pieces, which are sent one by one; ``None`` for silence."""
 
@@ -37,7 +39,7 @@ def http(body: bytes, status: int = 200, **headers: str) -> bytes:
 
 @asynccontextmanager
 async def answering(answer: Answer, tls: SSLContext | None = None) -> AsyncIterator[RawEndpoint]:
-    """Serve in the running loop."""
+    """Serve in the running loop, and close the connections to it that the wires keep."""
     endpoint = RawEndpoint()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,4 +67,5 @@ async def answering(answer: Answer, tls: SSLContext | None = None) -> AsyncItera
     try:
         yield endpoint
     finally:
+        await close_connections()
         server.close()

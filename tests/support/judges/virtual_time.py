@@ -7,6 +7,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 
@@ -31,6 +33,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.selector.now
+
+
+@pytest.fixture
+def virtual_time() -> tuple[str, dict[str, Any]]:
+    """Return the loop for a file's tests that are coroutines, where the file calls this ``anyio_backend``."""
+    return "asyncio", {"loop_factory": VirtualLoop}
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -49,54 +49,42 @@ async def put(ledger: DatabaseLedger, call: Call, reply: Reply | None = REPLY) -
         await ledger.judged(call.digest, "1", reply.text, "")
 
 
-def test_a_reply_is_found_again_and_says_from_which_run_it_is(place: Place) -> None:
-    async def main() -> None:
-        first, second = ledger_at(place, "run1"), ledger_at(place, "run2")
-        assert await first.find(question().digest) is None
-        await put(first, question())
-        assert await first.find(question().digest) == replace(REPLY, from_ledger=True)
-        assert await second.find(question().digest) == replace(REPLY, from_ledger=True, earlier=True)
-
-    asyncio.run(main())
+async def test_a_reply_is_found_again_and_says_from_which_run_it_is(place: Place) -> None:
+    first, second = ledger_at(place, "run1"), ledger_at(place, "run2")
+    assert await first.find(question().digest) is None
+    await put(first, question())
+    assert await first.find(question().digest) == replace(REPLY, from_ledger=True)
+    assert await second.find(question().digest) == replace(REPLY, from_ledger=True, earlier=True)
 
 
-def test_an_intent_or_a_failure_is_no_reply(place: Place) -> None:
-    async def main() -> None:
-        ledger = ledger_at(place, "run1")
-        await ledger.intend(question("a"))
-        await put(ledger, question("b"), None)
-        assert await ledger.find(question("a").digest) is None
-        assert await ledger.find(question("b").digest) is None
-
-    asyncio.run(main())
+async def test_an_intent_or_a_failure_is_no_reply(place: Place) -> None:
+    ledger = ledger_at(place, "run1")
+    await ledger.intend(question("a"))
+    await put(ledger, question("b"), None)
+    assert await ledger.find(question("a").digest) is None
+    assert await ledger.find(question("b").digest) is None
 
 
-def test_the_first_reply_stays_and_both_are_paid_for(place: Place) -> None:
-    async def main() -> None:
-        one, other = ledger_at(place, "run1"), ledger_at(place, "run2")
-        await one.intend(question())
-        await other.intend(question())
-        await one.answered(question(), replace(REPLY, text="first"))
-        await other.answered(question(), replace(REPLY, text="second"))
-        found = await one.find(question().digest)
-        assert found is not None
-        assert found.text == "first"
-
-    asyncio.run(main())
+async def test_the_first_reply_stays_and_both_are_paid_for(place: Place) -> None:
+    one, other = ledger_at(place, "run1"), ledger_at(place, "run2")
+    await one.intend(question())
+    await other.intend(question())
+    await one.answered(question(), replace(REPLY, text="first"))
+    await other.answered(question(), replace(REPLY, text="second"))
+    found = await one.find(question().digest)
+    assert found is not None
+    assert found.text == "first"
     assert sum(total.cost_usd for total in LedgerReader(place).totals()) == pytest.approx(0.002)
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\u202e🙂", "x" * 1_000_000, "'; DROP TABLE calls; --"])
-def test_any_text_comes_back_as_it_was(place: Place, text: str) -> None:
-    async def main() -> None:
-        ledger = ledger_at(place, "run1")
-        await put(ledger, question(text), replace(REPLY, text=text))
-        found = await ledger.find(question(text).digest)
-        assert found is not None
-        assert found.text == text
-        await ledger.judged(question(text).digest, "2", {"quoted": text + "\ud800"}, "lone \ud800")
-
-    asyncio.run(main())
+async def test_any_text_comes_back_as_it_was(place: Place, text: str) -> None:
+    ledger = ledger_at(place, "run1")
+    await put(ledger, question(text), replace(REPLY, text=text))
+    found = await ledger.find(question(text).digest)
+    assert found is not None
+    assert found.text == text
+    await ledger.judged(question(text).digest, "2", {"quoted": text + "\ud800"}, "lone \ud800")
     assert LedgerReader(place).one(question(text).digest)["messages"] == [{"role": "user", "content": text}]
 
 
@@ -193,87 +181,74 @@ def test_several_processes_write_at_once(place: Place, tmp_path: Path) -> None:
     assert [(total.run, total.asked, total.answered) for total in totals] == [(f"run{n}", 200, 200) for n in range(4)]
 
 
-def test_a_process_that_holds_the_ledger_does_not_hold_up_the_loop(path: Path) -> None:
-    async def main() -> None:
-        ledger = ledger_at(path, "run1")
-        await put(ledger, question("before"))
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        writing = [asyncio.ensure_future(put(ledger, question(str(n)))) for n in range(20)]
-        longest, last = 0.0, time.perf_counter()
-        for _ in range(50):
-            await asyncio.sleep(0.01)
-            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
-        assert longest < 0.3
-        assert not any(task.done() for task in writing)
-        assert await ledger.find(question("before").digest) is not None
-        other.execute("COMMIT")
-        other.close()
-        await asyncio.gather(*writing)
-
-    asyncio.run(main())
+async def test_a_process_that_holds_the_ledger_does_not_hold_up_the_loop(path: Path) -> None:
+    ledger = ledger_at(path, "run1")
+    await put(ledger, question("before"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = [asyncio.ensure_future(put(ledger, question(str(n)))) for n in range(20)]
+    longest, last = 0.0, time.perf_counter()
+    for _ in range(50):
+        await asyncio.sleep(0.01)
+        longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+    assert longest < 0.3
+    assert not any(task.done() for task in writing)
+    assert await ledger.find(question("before").digest) is not None
+    other.execute("COMMIT")
+    other.close()
+    await asyncio.gather(*writing)
     assert LedgerReader(path).total("run1").answered == 21
 
 
-def test_what_the_database_cannot_hold_costs_only_itself(place: Place) -> None:
+async def test_what_the_database_cannot_hold_costs_only_itself(place: Place) -> None:
     calls = [question(str(n)) for n in range(9)]
-
-    async def main() -> None:
-        ledger = ledger_at(place, "run1")
-        async with asyncio.timeout(30):
-            for call in calls:
-                await ledger.intend(call)
-            replies = [replace(REPLY, input_tokens=10**30 if call is calls[4] else 10) for call in calls]
-            ends = await asyncio.gather(*map(ledger.answered, calls, replies), return_exceptions=True)
-            assert [type(end) for end in ends] == [type(None)] * 4 + [StoreError] + [type(None)] * 4
-            assert "cannot hold the end of ask" in str(ends[4])
-            intents = [question("unwritable", purpose="\ud800"), question("written")]
-            begun = await asyncio.gather(*map(ledger.intend, intents), return_exceptions=True)
-            assert [type(outcome) for outcome in begun] == [StoreError, type(None)]
-            assert str(begun[0]).endswith("surrogates not allowed.")
-            assert intents[0].digest in str(begun[0])
-            await ledger.answered(intents[1], replace(REPLY, finish_reason="a lone \ud800"))
-            found = [await ledger.find(call.digest) is not None for call in (*calls, *intents)]
-            assert found == [True] * 4 + [False] + [True] * 4 + [False, True]
-
-    asyncio.run(main())
+    ledger = ledger_at(place, "run1")
+    async with asyncio.timeout(30):
+        for call in calls:
+            await ledger.intend(call)
+        replies = [replace(REPLY, input_tokens=10**30 if call is calls[4] else 10) for call in calls]
+        ends = await asyncio.gather(*map(ledger.answered, calls, replies), return_exceptions=True)
+        assert [type(end) for end in ends] == [type(None)] * 4 + [StoreError] + [type(None)] * 4
+        assert "cannot hold the end of ask" in str(ends[4])
+        intents = [question("unwritable", purpose="\ud800"), question("written")]
+        begun = await asyncio.gather(*map(ledger.intend, intents), return_exceptions=True)
+        assert [type(outcome) for outcome in begun] == [StoreError, type(None)]
+        assert str(begun[0]).endswith("surrogates not allowed.")
+        assert intents[0].digest in str(begun[0])
+        await ledger.answered(intents[1], replace(REPLY, finish_reason="a lone \ud800"))
+        found = [await ledger.find(call.digest) is not None for call in (*calls, *intents)]
+        assert found == [True] * 4 + [False] + [True] * 4 + [False, True]
     total = LedgerReader(place).total("run1")
     assert (total.asked, total.answered) == (10, 9)
 
 
-def test_what_does_not_fit_beside_another_process_costs_only_itself(path: Path) -> None:
-    async def main() -> None:
-        ledger = ledger_at(path, "run1")
-        await ledger.intend(question("a"))
-        await ledger.intend(question("b"))
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        ends = [ledger.answered(question("a"), replace(REPLY, tries=10**30)), ledger.answered(question("b"), REPLY)]
-        writing = asyncio.gather(*ends, return_exceptions=True)
-        await asyncio.sleep(0.2)
-        other.execute("COMMIT")
-        other.close()
-        assert [type(end) for end in await asyncio.wait_for(writing, 30)] == [StoreError, type(None)]
-
-    asyncio.run(main())
+async def test_what_does_not_fit_beside_another_process_costs_only_itself(path: Path) -> None:
+    ledger = ledger_at(path, "run1")
+    await ledger.intend(question("a"))
+    await ledger.intend(question("b"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ends = [ledger.answered(question("a"), replace(REPLY, tries=10**30)), ledger.answered(question("b"), REPLY)]
+    writing = asyncio.gather(*ends, return_exceptions=True)
+    await asyncio.sleep(0.2)
+    other.execute("COMMIT")
+    other.close()
+    assert [type(end) for end in await asyncio.wait_for(writing, 30)] == [StoreError, type(None)]
 
 
-def test_a_full_disk_fails_all_that_waits_and_leaves_nothing_open(path: Path) -> None:
-    async def main() -> None:
-        ledger = ledger_at(path, "run1")
-        connection = ledger._access._writing  # type: ignore[attr-defined]
-        await put(ledger, question("before"))
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        long = replace(REPLY, text="long " * 10_000)
-        writing = [put(ledger, question(str(n)), long) for n in range(4)]
-        outcomes = await asyncio.wait_for(asyncio.gather(*writing, return_exceptions=True), 30)
-        assert all(isinstance(outcome, StoreError) and "LEADLINE_LEDGER" in outcome.hint for outcome in outcomes)
-        connection.execute(f"PRAGMA max_page_count = {pages + 1_000}")
-        await put(ledger, question("after"), long)
-        assert await ledger.find(question("after").digest) is not None
-
-    asyncio.run(main())
+async def test_a_full_disk_fails_all_that_waits_and_leaves_nothing_open(path: Path) -> None:
+    ledger = ledger_at(path, "run1")
+    connection = ledger._access._writing  # type: ignore[attr-defined]
+    await put(ledger, question("before"))
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    long = replace(REPLY, text="long " * 10_000)
+    writing = [put(ledger, question(str(n)), long) for n in range(4)]
+    outcomes = await asyncio.wait_for(asyncio.gather(*writing, return_exceptions=True), 30)
+    assert all(isinstance(outcome, StoreError) and "LEADLINE_LEDGER" in outcome.hint for outcome in outcomes)
+    connection.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+    await put(ledger, question("after"), long)
+    assert await ledger.find(question("after").digest) is not None
 
 
 def test_a_thousand_calls_take_few_transactions(place: Place) -> None:
@@ -287,15 +262,12 @@ def test_a_thousand_calls_take_few_transactions(place: Place) -> None:
     assert asyncio.run(main()) < 3  # 0.2 s on an idle machine
 
 
-def test_an_unknown_price_is_counted_not_taken_for_nothing(place: Place) -> None:
-    async def main() -> None:
-        ledger = ledger_at(place, "run1")
-        await put(ledger, question("a", purpose="faithfulness:verdicts"))
-        await put(ledger, question("b", purpose="faithfulness:verdicts"), replace(REPLY, cost_usd=None))
-        await put(ledger, question("c", purpose="byop:prompt"))
-        await put(ledger, question("d", purpose="byop:prompt"), None)
-
-    asyncio.run(main())
+async def test_an_unknown_price_is_counted_not_taken_for_nothing(place: Place) -> None:
+    ledger = ledger_at(place, "run1")
+    await put(ledger, question("a", purpose="faithfulness:verdicts"))
+    await put(ledger, question("b", purpose="faithfulness:verdicts"), replace(REPLY, cost_usd=None))
+    await put(ledger, question("c", purpose="byop:prompt"))
+    await put(ledger, question("d", purpose="byop:prompt"), None)
     reader = LedgerReader(place)
     byop, faithfulness = reader.totals("run1")
     assert (faithfulness.evaluator, faithfulness.answered, faithfulness.unknown_price) == ("faithfulness", 2, 1)
@@ -306,17 +278,16 @@ def test_an_unknown_price_is_counted_not_taken_for_nothing(place: Place) -> None
     assert reader.total("another").asked == 0
 
 
-def test_calls_lost_with_a_process_are_told_from_calls_in_flight(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        await ledger_at(place, "run1").intend(question("in flight"))
-        host = this_process().rsplit(":", 2)[0]
-        monkeypatch.setattr(ledger_module, "this_process", lambda: f"{host}:{os.getpid()}:1")  # the pid's former owner
-        await ledger_at(place, "run1").intend(question("lost"))
-        again = ledger_at(place, "run2")
-        await put(again, question("lost"))
-        await put(again, question("in flight"))
-
-    asyncio.run(main())
+async def test_calls_lost_with_a_process_are_told_from_calls_in_flight(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ledger_at(place, "run1").intend(question("in flight"))
+    host = this_process().rsplit(":", 2)[0]
+    monkeypatch.setattr(ledger_module, "this_process", lambda: f"{host}:{os.getpid()}:1")  # the pid's former owner
+    await ledger_at(place, "run1").intend(question("lost"))
+    again = ledger_at(place, "run2")
+    await put(again, question("lost"))
+    await put(again, question("in flight"))
     reader = LedgerReader(place)
     assert [line["digest"] for line in reader.lost("run1")] == [question("lost").digest]
     assert reader.made_again("run2") == 1
@@ -329,59 +300,49 @@ def as_process(monkeypatch: pytest.MonkeyPatch, started: str) -> None:
     monkeypatch.setattr(ledger_module, "this_process", lambda: f"{host}:{pid}:{started or mine}")
 
 
-def test_a_call_that_another_process_makes_is_left_to_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_another_process_makes_is_left_to_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "ELSEWHERE_S", 0.02)
     monkeypatch.setattr(operations, "is_gone", lambda process, *_, **__: process.endswith(":gone"))
+    others = {}
+    for name in ("alive", "gone"):
+        as_process(monkeypatch, name)
+        others[name] = ledger_at(place, name)
+    as_process(monkeypatch, "")
+    transport = ScriptedTransport(lambda n, messages: "asked here", latency=0)
+    client = make_client(transport, ledger=ledger_at(place, "mine"))
 
-    async def main() -> None:
-        others = {}
-        for name in ("alive", "gone"):
-            as_process(monkeypatch, name)
-            others[name] = ledger_at(place, name)
-        as_process(monkeypatch, "")
-        transport = ScriptedTransport(lambda n, messages: "asked here", latency=0)
-        client = make_client(transport, ledger=ledger_at(place, "mine"))
-
-        await others["alive"].intend(question("a"), CHARGE)
-        await others["alive"].intend(question("b"), CHARGE)
-        await others["gone"].intend(question("c"), CHARGE)
-        waiting = {name: asyncio.ensure_future(client.ask(question(name))) for name in "abc"}
-        assert (await waiting["c"]).text == "asked here", "nobody else will bring it"
-        await asyncio.sleep(0.1)
-        assert not waiting["a"].done()
-        await others["alive"].answered(question("a"), replace(REPLY, text="asked there"))
-        await others["alive"].failed(question("b"), "no")
-        assert (await waiting["a"]).text == "asked there"
-        assert (await waiting["b"]).text == "asked here"
-        assert len(transport.sent) == 2
-        assert client.limiter.in_flight == 0
-
-    asyncio.run(main())
+    await others["alive"].intend(question("a"), CHARGE)
+    await others["alive"].intend(question("b"), CHARGE)
+    await others["gone"].intend(question("c"), CHARGE)
+    waiting = {name: asyncio.ensure_future(client.ask(question(name))) for name in "abc"}
+    assert (await waiting["c"]).text == "asked here", "nobody else will bring it"
+    await asyncio.sleep(0.1)
+    assert not waiting["a"].done()
+    await others["alive"].answered(question("a"), replace(REPLY, text="asked there"))
+    await others["alive"].failed(question("b"), "no")
+    assert (await waiting["a"]).text == "asked there"
+    assert (await waiting["b"]).text == "asked here"
+    assert len(transport.sent) == 2
+    assert client.limiter.in_flight == 0
 
 
-def test_a_reply_that_came_after_the_look_is_not_asked_for(place: Place) -> None:
-    async def main() -> None:
-        one, other = ledger_at(place, "run1"), ledger_at(place, "run2")
-        assert await one.find(question().digest) is None
-        await put(other, question())
-        found = await one.intend(question(), CHARGE)
-        assert found == replace(REPLY, from_ledger=True, earlier=True)
-
-    asyncio.run(main())
+async def test_a_reply_that_came_after_the_look_is_not_asked_for(place: Place) -> None:
+    one, other = ledger_at(place, "run1"), ledger_at(place, "run2")
+    assert await one.find(question().digest) is None
+    await put(other, question())
+    found = await one.intend(question(), CHARGE)
+    assert found == replace(REPLY, from_ledger=True, earlier=True)
     assert LedgerReader(place).total("run1").asked == 0
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_processes_that_ask_the_same_in_any_order_do_not_block_each_other(postgres_url: str) -> None:
-    async def main() -> None:
-        ledgers = [DatabaseLedger(PostgresAccess(postgres_url), f"run{n}") for n in range(3)]
-        orders = [random.Random(n).sample(range(100), 100) for n in range(3)]
-        await asyncio.gather(
-            *(put(ledger, question(str(n))) for ledger, order in zip(ledgers, orders, strict=True) for n in order)
-        )
-
-    asyncio.run(main())
+async def test_processes_that_ask_the_same_in_any_order_do_not_block_each_other(postgres_url: str) -> None:
+    ledgers = [DatabaseLedger(PostgresAccess(postgres_url), f"run{n}") for n in range(3)]
+    orders = [random.Random(n).sample(range(100), 100) for n in range(3)]
+    await asyncio.gather(
+        *(put(ledger, question(str(n))) for ledger, order in zip(ledgers, orders, strict=True) for n in order)
+    )
     asks = LedgerReader(postgres_url).asks()
     assert len({ask["digest"] for ask in asks if ask["state"] == "answered"}) == 100
 
@@ -484,13 +445,10 @@ def test_a_forked_process_is_refused_the_ledger_that_it_inherits(tmp_path: Path)
     assert (done.stdout, done.stderr) == ("0 2\n", "")
 
 
-def test_what_the_provider_tells_of_the_model_that_answered_is_kept(place: Place) -> None:
-    async def main() -> None:
-        told = replace(REPLY, served_model="small-2026-11-01", fingerprint="fp_a1")
-        await put(ledger_at(place, "told"), question("a"), told)
-        await put(ledger_at(place, "told"), question("b"))
-
-    asyncio.run(main())
+async def test_what_the_provider_tells_of_the_model_that_answered_is_kept(place: Place) -> None:
+    told = replace(REPLY, served_model="small-2026-11-01", fingerprint="fp_a1")
+    await put(ledger_at(place, "told"), question("a"), told)
+    await put(ledger_at(place, "told"), question("b"))
     found = LedgerReader(place).told("told")
     assert found[question("a").digest] == {
         "output_tokens": 2, "served_model": "small-2026-11-01", "fingerprint": "fp_a1",
@@ -503,16 +461,13 @@ def test_what_the_provider_tells_of_the_model_that_answered_is_kept(place: Place
     assert LedgerReader(place).served("another run") == []
 
 
-def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) -> None:
+async def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) -> None:
     def line(at: float, state: str) -> tuple[object, ...]:
         return ("check/2026-11-20", "a1", 0, at, 100, 3.0, 2.5, 0.4, 0.01, state, "", "")
 
-    async def main() -> None:
-        ledger = ledger_at(place, "checks")
-        await ledger.keep_check(line(1.0, "steady"))
-        await ledger.keep_check(line(2.0, "changed"))
-
-    asyncio.run(main())
+    ledger = ledger_at(place, "checks")
+    await ledger.keep_check(line(1.0, "steady"))
+    await ledger.keep_check(line(2.0, "changed"))
     [kept] = LedgerReader(place).drift_checks("a1")
     assert (kept["at"], kept["state"], kept["differing"]) == (1.0, "steady", 3.0)
     assert LedgerReader(place).drift_checks("b2") == []

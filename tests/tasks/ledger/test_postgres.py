@@ -67,7 +67,7 @@ def test_that_its_server_is_waited_for_is_said_once(
     assert said == ["The ledger's server does not answer; it is waited for, 2 s at most."]
 
 
-def test_a_lost_connection_is_made_again(postgres_url: str) -> None:
+async def test_a_lost_connection_is_made_again(postgres_url: str) -> None:
     def cut() -> None:
         with psycopg.connect(postgres_url) as connection:
             connection.execute(
@@ -75,40 +75,34 @@ def test_a_lost_connection_is_made_again(postgres_url: str) -> None:
                 "WHERE application_name = 'leadline' AND pid <> pg_backend_pid()"
             )
 
-    async def main() -> None:
-        ledger = ledger_at(postgres_url, "run1", Limits(calls=100))
-        for number in range(3):
-            await asyncio.gather(*(put(ledger, question(f"{number} {n}")) for n in range(10)))
-            writing = [asyncio.ensure_future(put(ledger, question(f"{number} {n}"))) for n in range(10, 20)]
-            await asyncio.to_thread(cut)
-            await asyncio.gather(*writing)
-        assert await ledger.find(question("0 0").digest) is not None
-
-    asyncio.run(main())
+    ledger = ledger_at(postgres_url, "run1", Limits(calls=100))
+    for number in range(3):
+        await asyncio.gather(*(put(ledger, question(f"{number} {n}")) for n in range(10)))
+        writing = [asyncio.ensure_future(put(ledger, question(f"{number} {n}"))) for n in range(10, 20)]
+        await asyncio.to_thread(cut)
+        await asyncio.gather(*writing)
+    assert await ledger.find(question("0 0").digest) is not None
     assert LedgerReader(postgres_url).total("run1").answered == 60
 
 
-def test_a_batch_that_is_repeated_changes_nothing(postgres_url: str) -> None:
-    async def main() -> None:
-        ledger = ledger_at(postgres_url, "run1", Limits(cost_usd=10.0))
-        access, done = ledger._access, []
-        assert isinstance(access, postgres.PostgresAccess)
-        run = access._run
+async def test_a_batch_that_is_repeated_changes_nothing(postgres_url: str) -> None:
+    ledger = ledger_at(postgres_url, "run1", Limits(cost_usd=10.0))
+    access, done = ledger._access, []
+    assert isinstance(access, postgres.PostgresAccess)
+    run = access._run
 
-        async def spied(operations: Any, again: bool) -> None:
-            await run(operations, again)
-            if any(isinstance(operation, Intend | End) for operation in operations) and not again:
-                done.append(operations)
-                raise psycopg.OperationalError("the connection was lost while it was committed")
+    async def spied(operations: Any, again: bool) -> None:
+        await run(operations, again)
+        if any(isinstance(operation, Intend | End) for operation in operations) and not again:
+            done.append(operations)
+            raise psycopg.OperationalError("the connection was lost while it was committed")
 
-        access._run = spied  # type: ignore[method-assign]
-        for name in "abc":
-            await ledger.intend(question(name), Charge(1.0))
-        await ledger.answered(question("a"), replace(REPLY, cost_usd=0.25))
-        await ledger.failed(question("b"), "no")
-        assert len(done) == 5
-
-    asyncio.run(main())
+    access._run = spied  # type: ignore[method-assign]
+    for name in "abc":
+        await ledger.intend(question(name), Charge(1.0))
+    await ledger.answered(question("a"), replace(REPLY, cost_usd=0.25))
+    await ledger.failed(question("b"), "no")
+    assert len(done) == 5
     assert rows_of(postgres_url, "budgets") == [("run1", 2, 1.25)]
     total = LedgerReader(postgres_url).total("run1")
     assert (total.asked, total.answered, total.failed) == (3, 1, 1)
@@ -137,20 +131,16 @@ def test_calls_of_a_host_that_fell_silent_are_lost(postgres_url: str, monkeypatc
     assert reader.total("run1").lost == 1
 
 
-def test_a_process_that_only_waits_is_heard_of(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_only_waits_is_heard_of(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "BEAT_S", 0.1)
-
-    async def main() -> None:
-        ledger = ledger_at(postgres_url, "run1")
-        await ledger.intend(question())
-        await asyncio.sleep(0.3)
-        ((_, first),) = await asyncio.to_thread(rows_of, postgres_url, "processes")
-        await asyncio.sleep(0.5)
-        ((_, later),) = await asyncio.to_thread(rows_of, postgres_url, "processes")
-        assert later > first
-        await ledger.answered(question(), REPLY)
-
-    asyncio.run(main())
+    ledger = ledger_at(postgres_url, "run1")
+    await ledger.intend(question())
+    await asyncio.sleep(0.3)
+    ((_, first),) = await asyncio.to_thread(rows_of, postgres_url, "processes")
+    await asyncio.sleep(0.5)
+    ((_, later),) = await asyncio.to_thread(rows_of, postgres_url, "processes")
+    assert later > first
+    await ledger.answered(question(), REPLY)
 
 
 SECRET = "hunter2-hunter2"

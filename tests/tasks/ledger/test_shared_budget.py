@@ -49,74 +49,61 @@ async def admitted(ledger: DatabaseLedger, names: list[str], usd: float | None =
     return [name for name, error in zip(names, found, strict=True) if error is None]
 
 
-def test_calls_are_limited_for_all_that_work_on_a_run_together(place: Place) -> None:
-    async def main() -> None:
-        one, other = (ledger_at(place, "run1", Limits(calls=10)) for _ in range(2))
-        first = await admitted(one, [f"a{n}" for n in range(6)])
-        second = await admitted(other, [f"b{n}" for n in range(6)])
-        assert (len(first), len(second)) == (6, 4)
-        with pytest.raises(BudgetSpent, match="budget of 10 calls is spent"):
-            await one.intend(question("one more"), Charge(1.0))
-        assert await one.intend(question("a search"), None) is None, "it does not count"
-        await other.failed(question(second[0]), "refused")
-        assert len(await admitted(one, ["c1", "c2"])) == 1, "what failed is given back"
-        await one.answered(question(first[0]), REPLY)
-        assert await admitted(one, ["d1"]) == [], "what was answered is not"
-        assert len(await admitted(ledger_at(place, "run2", Limits(calls=3)), ["e1", "e2", "e3", "e4"])) == 3
-
-    asyncio.run(main())
+async def test_calls_are_limited_for_all_that_work_on_a_run_together(place: Place) -> None:
+    one, other = (ledger_at(place, "run1", Limits(calls=10)) for _ in range(2))
+    first = await admitted(one, [f"a{n}" for n in range(6)])
+    second = await admitted(other, [f"b{n}" for n in range(6)])
+    assert (len(first), len(second)) == (6, 4)
+    with pytest.raises(BudgetSpent, match="budget of 10 calls is spent"):
+        await one.intend(question("one more"), Charge(1.0))
+    assert await one.intend(question("a search"), None) is None, "it does not count"
+    await other.failed(question(second[0]), "refused")
+    assert len(await admitted(one, ["c1", "c2"])) == 1, "what failed is given back"
+    await one.answered(question(first[0]), REPLY)
+    assert await admitted(one, ["d1"]) == [], "what was answered is not"
+    assert len(await admitted(ledger_at(place, "run2", Limits(calls=3)), ["e1", "e2", "e3", "e4"])) == 3
 
 
-def test_money_is_set_aside_and_settled(place: Place) -> None:
-    async def main() -> None:
-        one, other = (ledger_at(place, "run1", Limits(cost_usd=3.0)) for _ in range(2))
-        assert await admitted(one, ["a", "b"]) == ["a", "b"]
-        assert await admitted(other, ["c", "d"]) == ["c"]
-        await one.answered(question("a"), REPLY)  # 0.25 of the dollar that was set aside
-        assert await admitted(other, ["e", "f"], usd=0.75) == ["e"]
-        await one.answered(question("b"), replace(REPLY, cost_usd=None))  # what it cost is not known: a dollar
-        assert await admitted(other, ["g"], usd=0.1) == []
-        with pytest.raises(BudgetSpent, match="price is unknown"):
-            await other.intend(question("h"), Charge(None))
-
-    asyncio.run(main())
+async def test_money_is_set_aside_and_settled(place: Place) -> None:
+    one, other = (ledger_at(place, "run1", Limits(cost_usd=3.0)) for _ in range(2))
+    assert await admitted(one, ["a", "b"]) == ["a", "b"]
+    assert await admitted(other, ["c", "d"]) == ["c"]
+    await one.answered(question("a"), REPLY)  # 0.25 of the dollar that was set aside
+    assert await admitted(other, ["e", "f"], usd=0.75) == ["e"]
+    await one.answered(question("b"), replace(REPLY, cost_usd=None))  # what it cost is not known: a dollar
+    assert await admitted(other, ["g"], usd=0.1) == []
+    with pytest.raises(BudgetSpent, match="price is unknown"):
+        await other.intend(question("h"), Charge(None))
 
 
-def test_without_limits_no_books_are_kept_of_them(place: Place) -> None:
-    async def main() -> None:
-        ledger = ledger_at(place, "run1")
-        assert len(await admitted(ledger, ["a", "b"], usd=None)) == 2
-        assert await admitted(ledger_at(place, "run1", Limits(calls=1)), ["c"]) == ["c"]
-
-    asyncio.run(main())
+async def test_without_limits_no_books_are_kept_of_them(place: Place) -> None:
+    ledger = ledger_at(place, "run1")
+    assert len(await admitted(ledger, ["a", "b"], usd=None)) == 2
+    assert await admitted(ledger_at(place, "run1", Limits(calls=1)), ["c"]) == ["c"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("bafu"), st.integers(0, 5)), max_size=40), st.integers(0, 6))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_never_more_than_the_limit_is_begun_or_answered(
+async def test_never_more_than_the_limit_is_begun_or_answered(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]], limit: int
 ) -> None:
     path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
-
-    async def main() -> None:
-        ledgers = [ledger_at(path, "run1", Limits(calls=limit)) for _ in range(2)]
-        in_flight: list[tuple[int, str]] = []
-        spent = 0
-        for number, (event, which) in enumerate(events):
-            if event == "b":
-                names = await admitted(ledgers[which % 2], [f"{number}"])
-                assert len(names) == (1 if spent + len(in_flight) < limit else 0)
-                in_flight += [(which % 2, name) for name in names]
-            elif in_flight:
-                ledger, name = in_flight.pop(which % len(in_flight))
-                if event == "f":
-                    await ledgers[ledger].failed(question(name), "no")
-                    continue
-                spent += 1
-                if event == "a":
-                    await ledgers[ledger].answered(question(name), REPLY)  # otherwise it was lost
-
-    asyncio.run(main())
+    ledgers = [ledger_at(path, "run1", Limits(calls=limit)) for _ in range(2)]
+    in_flight: list[tuple[int, str]] = []
+    spent = 0
+    for number, (event, which) in enumerate(events):
+        if event == "b":
+            names = await admitted(ledgers[which % 2], [f"{number}"])
+            assert len(names) == (1 if spent + len(in_flight) < limit else 0)
+            in_flight += [(which % 2, name) for name in names]
+        elif in_flight:
+            ledger, name = in_flight.pop(which % len(in_flight))
+            if event == "f":
+                await ledgers[ledger].failed(question(name), "no")
+                continue
+            spent += 1
+            if event == "a":
+                await ledgers[ledger].answered(question(name), REPLY)  # otherwise it was lost
 
 
 @pytest.mark.e2e

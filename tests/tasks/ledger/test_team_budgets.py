@@ -53,84 +53,66 @@ async def admitted(ledger: DatabaseLedger, names: list[str], usd: float | None =
     return [name for name, error in zip(names, found, strict=True) if error is None]
 
 
-def test_all_runs_of_a_team_share_its_calls_of_the_month(place: Place) -> None:
-    async def main() -> None:
-        one, other = ledger_of(place, "run1", calls=5), ledger_of(place, "run2", calls=5)
-        first = await admitted(one, ["a", "b", "c"])
-        assert len(first) == 3
-        assert len(await admitted(other, ["d", "e", "f"])) == 2
-        await one.failed(question("a"), "refused")
-        assert len(await admitted(other, ["g", "h"])) == 1, "what failed is given back"
-        elsewhere = ledger_at(place, "run3", Limits(team=TeamBudget("ads", calls=1)))
-        assert await admitted(elsewhere, ["i"]) == ["i"], "another team has a budget of its own"
-
-    asyncio.run(main())
+async def test_all_runs_of_a_team_share_its_calls_of_the_month(place: Place) -> None:
+    one, other = ledger_of(place, "run1", calls=5), ledger_of(place, "run2", calls=5)
+    first = await admitted(one, ["a", "b", "c"])
+    assert len(first) == 3
+    assert len(await admitted(other, ["d", "e", "f"])) == 2
+    await one.failed(question("a"), "refused")
+    assert len(await admitted(other, ["g", "h"])) == 1, "what failed is given back"
+    elsewhere = ledger_at(place, "run3", Limits(team=TeamBudget("ads", calls=1)))
+    assert await admitted(elsewhere, ["i"]) == ["i"], "another team has a budget of its own"
     assert {line["team"]: line["calls"] for line in LedgerReader(place).teams()} == {"search": 5, "ads": 1}
 
 
-def test_money_is_set_aside_and_settled_for_the_team(place: Place) -> None:
-    async def main() -> None:
-        one, other = ledger_of(place, "run1", cost_usd=2.0), ledger_of(place, "run2", cost_usd=2.0)
-        assert await admitted(one, ["a", "b"]) == ["a", "b"]
-        assert await admitted(other, ["c"]) == []
-        await one.answered(question("a"), REPLY)  # 0.25 of the dollar that was set aside
-        assert await admitted(other, ["d"], usd=0.75) == ["d"]
-        with pytest.raises(BudgetSpent, match="price is unknown"):
-            await other.intend(question("e"), Charge(None))
-
-    asyncio.run(main())
+async def test_money_is_set_aside_and_settled_for_the_team(place: Place) -> None:
+    one, other = ledger_of(place, "run1", cost_usd=2.0), ledger_of(place, "run2", cost_usd=2.0)
+    assert await admitted(one, ["a", "b"]) == ["a", "b"]
+    assert await admitted(other, ["c"]) == []
+    await one.answered(question("a"), REPLY)  # 0.25 of the dollar that was set aside
+    assert await admitted(other, ["d"], usd=0.75) == ["d"]
+    with pytest.raises(BudgetSpent, match="price is unknown"):
+        await other.intend(question("e"), Charge(None))
     (line,) = LedgerReader(place).teams()
     assert line["usd"] == pytest.approx(2.0)
 
 
-def test_a_refusal_says_what_is_spent_the_limit_and_when_it_renews(
+async def test_a_refusal_says_what_is_spent_the_limit_and_when_it_renews(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leadline.tasks.ledger.ledger.time.time", lambda: 1_798_700_000.0)  # 31 December 2026
-
-    async def main() -> None:
-        ledger = ledger_of(place, "run1", calls=9, cost_usd=2.0)
-        await admitted(ledger, ["a"])
-        await ledger.answered(question("a"), replace(REPLY, cost_usd=1.5))
-        with pytest.raises(BudgetSpent) as refused:
-            await ledger.intend(question("b"), Charge(1.0))
-        said = str(refused.value)
-        assert "team search for 2026-12 is spent: 1 of 9 calls, $1.50 of $2.00" in said
-        assert "renews on 2027-01-01" in said
-        assert "[budgets.search]" in said
-        assert "\n" not in said
-
-    asyncio.run(main())
+    ledger = ledger_of(place, "run1", calls=9, cost_usd=2.0)
+    await admitted(ledger, ["a"])
+    await ledger.answered(question("a"), replace(REPLY, cost_usd=1.5))
+    with pytest.raises(BudgetSpent) as refused:
+        await ledger.intend(question("b"), Charge(1.0))
+    said = str(refused.value)
+    assert "team search for 2026-12 is spent: 1 of 9 calls, $1.50 of $2.00" in said
+    assert "renews on 2027-01-01" in said
+    assert "[budgets.search]" in said
+    assert "\n" not in said
 
 
-def test_a_new_month_begins_with_nothing_spent_and_late_replies_go_to_their_own(
+async def test_a_new_month_begins_with_nothing_spent_and_late_replies_go_to_their_own(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_798_700_000.0
     monkeypatch.setattr("leadline.tasks.ledger.ledger.time.time", lambda: now)
-
-    async def main() -> None:
-        nonlocal now
-        ledger = ledger_of(place, "run1", cost_usd=1.0)
-        assert await admitted(ledger, ["a"]) == ["a"]
-        assert await admitted(ledger, ["b"]) == []
-        now += 10 * 86_400
-        assert await admitted(ledger, ["b"]) == ["b"]
-        await ledger.answered(question("a"), REPLY)
-
-    asyncio.run(main())
+    ledger = ledger_of(place, "run1", cost_usd=1.0)
+    assert await admitted(ledger, ["a"]) == ["a"]
+    assert await admitted(ledger, ["b"]) == []
+    now += 10 * 86_400
+    assert await admitted(ledger, ["b"]) == ["b"]
+    await ledger.answered(question("a"), REPLY)
     spent = {line["month"]: line["usd"] for line in LedgerReader(place).teams()}
     assert spent == {"2026-12": pytest.approx(0.25), "2027-01": pytest.approx(1.0)}
 
 
-def test_a_call_counts_against_the_run_and_the_team_or_against_neither(place: Place) -> None:
-    async def main() -> None:
-        small = ledger_at(place, "run1", Limits(calls=1, team=TeamBudget("search", calls=3)))
-        assert len(await admitted(small, ["a", "b"])) == 1
-        large = ledger_at(place, "run2", Limits(calls=9, team=TeamBudget("search", calls=3)))
-        assert len(await admitted(large, ["c", "d", "e"])) == 2
-
-    asyncio.run(main())
+async def test_a_call_counts_against_the_run_and_the_team_or_against_neither(place: Place) -> None:
+    small = ledger_at(place, "run1", Limits(calls=1, team=TeamBudget("search", calls=3)))
+    assert len(await admitted(small, ["a", "b"])) == 1
+    large = ledger_at(place, "run2", Limits(calls=9, team=TeamBudget("search", calls=3)))
+    assert len(await admitted(large, ["c", "d", "e"])) == 2
     (line,) = LedgerReader(place).teams()
     assert line["calls"] == 3
 
