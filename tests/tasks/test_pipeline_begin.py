@@ -26,11 +26,6 @@ RECORDS = [
 ]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def begun(store: Store) -> pipeline.Planned:
     loaded = load_dataset(store, write(store.root, "items.jsonl", as_jsonl(RECORDS)))
     choice = Choice((get("bleu")(),), {})

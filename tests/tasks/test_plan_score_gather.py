@@ -85,11 +85,6 @@ def _registered() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 ANSWERS: list[dict[str, Any]] = [
     {"case": "a", "model": "m", "question": "q1", "answer": "yes", "context": ["yes it is"]},
     {"case": "b", "model": "m", "question": "q2", "answer": "no way", "context": ["perhaps"]},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,11 +15,6 @@ from leadline.tasks.store.store import Run, Store
 OLD, NEW = "a" * 40, "b" * 40
 MAIN = Checkout(branch="main", base_branch="main")
 CHANGE = Checkout(branch="fix", base_branch="main", number=7)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
 
 
 def completed(store: Store, number: int, checkout: Checkout, *, check: str = "", status: str = "completed") -> Run:

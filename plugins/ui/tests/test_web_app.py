@@ -42,11 +42,6 @@ def published(store: Store, run_id: str, **record: object) -> Path:
     return results
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def names(page: str) -> list[str]:
     return re.findall(r'class="name" href="/runs/([^"]+)"', page)
 

@@ -98,11 +98,6 @@ def generated() -> Iterator[dict[str, Any]]:
     yield from RECORDS
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def loaded(store: Store, data: Any, folder: Path, **options: Any) -> list[tuple[Any, ...]]:
     found = load_dataset(store, stage(data, folder, **options).path)
     with connect() as connection:

@@ -21,11 +21,6 @@ from tests.support.stores.run_factory import BOARD, Basis, Given, Toy, answer, b
 from tests.tasks.compare.two_runs import LOWER, OPEN, SCORE, SHARE, cases, completed
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def only(found: Comparison) -> MetricComparison:
     (metric,) = found.metrics
     return metric

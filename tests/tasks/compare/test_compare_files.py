@@ -5,16 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from leadline.tasks.compare import Margins, Options, compare
 from leadline.tasks.store.store import Store
 from tests.tasks.compare.two_runs import completed
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
 
 
 class TestFiles:

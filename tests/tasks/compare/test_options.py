@@ -13,11 +13,6 @@ from leadline.tasks.store.store import Store
 from tests.tasks.compare.two_runs import completed
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def simple_run(store: Store, run_id: str, status: str = "completed") -> None:
     store.run(run_id).path.mkdir(parents=True)
     store.run(run_id).update({"status": status})

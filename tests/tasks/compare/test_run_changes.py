@@ -19,11 +19,6 @@ from tests.support.stores.run_factory import Given, Toy
 from tests.tasks.compare.two_runs import LOWER, SHARE, cases, completed
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def made(
     root: Path, values: Mapping[str, Sequence[float | str]], *, record: Mapping[str, Any] | None = None, **more: Any
 ) -> Run:

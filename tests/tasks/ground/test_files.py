@@ -64,11 +64,6 @@ with replacing(Path(sys.argv[1])) as temporary:
 """
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def age(path: Path, days: float) -> None:
     then = time.time() - days * DAY
     os.utime(path, (then, then))

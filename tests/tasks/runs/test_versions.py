@@ -40,11 +40,6 @@ def subject(version: str = "2", model: str = "harbour", suite: str = "tides", **
     return Subject(model, version, suite, f"digest of {suite}", {"measured": {"evaluators": ["bleu"]}, **configuration})
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def finish(store: Store, of: Subject, decision: str = "pass", **outcome: Any) -> None:
     taken = claim(store, of, owner=OWNER)
     assert isinstance(taken, Claim)

@@ -41,11 +41,6 @@ put(ParquetVectors(Store.open(sys.argv[1])), 0, 64)
 """
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def segment(number: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     return [text_digest(f"{number}-{row}") for row in range(3)], np.arange(12, dtype=np.float32).reshape(3, 4) + number
 

@@ -21,11 +21,6 @@ from leadline.tasks.store.vectors import ParquetVectors, VectorIndex, as_array
 MODEL = "0" * 32
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def some(first: int, count: int, width: int = 8) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     digests = [text_digest(str(number)) for number in range(first, first + count)]
     rows = np.stack([np.random.default_rng(number).normal(size=width) for number in range(first, first + count)])

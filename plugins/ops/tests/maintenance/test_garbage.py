@@ -32,11 +32,6 @@ DAY = 86_400.0
 OLD = Retention(older_than=30 * DAY)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def aged(path: Path, days: float = 60) -> Path:
     """Make a file, or all of a folder, look as old as that."""
     when = time.time() - days * DAY

@@ -35,11 +35,6 @@ def server(api: dict[str, str]) -> Iterator[Server]:
         yield Server(api["PREFECT_API_URL"])
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 class Told:
     """Keeps what is told, or refuses it."""
 

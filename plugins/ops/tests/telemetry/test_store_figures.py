@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from leadline.plugins.ops.telemetry import families as m
@@ -11,11 +9,6 @@ from leadline.plugins.ops.telemetry.families import MOST, OTHER, Buckets, few, l
 from leadline.plugins.ops.telemetry.figures import StoreFigures
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
 
 
 def test_runs_are_counted_by_state(store: Store) -> None:
