@@ -81,15 +81,6 @@ def test_a_published_format_stands_among_the_results(
     assert "verdicts.txt" in (folder / "report.html").read_text("utf-8")
 
 
-def test_the_tree_is_written_into_a_new_folder_only(sample: tuple[Store, Run], tmp_path: Path) -> None:
-    store, run = sample
-    folders = export_run(store, run, "sonar", tmp_path / "tree")
-    assert len(folders) == 6
-    assert all((folder / "result_descriptor.json").exists() for folder in folders)
-    with pytest.raises(UsageError, match="no empty folder"):
-        export_run(store, run, "sonar", tmp_path / "tree")
-
-
 def test_an_unknown_format_is_refused_with_the_nearest_ones(sample: tuple[Store, Run], tmp_path: Path) -> None:
     store, run = sample
     with pytest.raises(UsageError, match="Did you mean markdown"):
