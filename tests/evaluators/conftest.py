@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from leadline.evaluators.core import EvalContext
+from leadline.evaluators.models import embedders
+from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_checkpoints import checkpoint
 from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 
@@ -35,3 +38,10 @@ def tiny_embedder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def tiny_cross_encoder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross-encoder")
+
+
+@pytest.fixture
+def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
+    """What evaluators get of a run whose embedder is tiny; the embedder forgets its vectors."""
+    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
+    embedders.forget()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,6 @@ EVALUATORS: Sequence[type[EmbeddingEvaluator]] = (
     ContextRelevancySoft,
 )
 Cosine = Callable[[str, str], float]
-
-
-@pytest.fixture
-def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
-    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
-    embedders.forget()
 
 
 @pytest.fixture(scope="module")

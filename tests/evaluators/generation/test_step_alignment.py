@@ -116,12 +116,6 @@ class TestExamplesCheckedByHand:
         assert score.complete
 
 
-@pytest.fixture
-def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
-    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
-    embedders.forget()
-
-
 def random_row(seed: int) -> Row:
     draw = random.Random(seed)
 

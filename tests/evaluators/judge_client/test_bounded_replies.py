@@ -9,6 +9,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from itertools import chain, repeat
 from typing import Any
+from unittest.mock import AsyncMock
 
 import orjson
 import pytest
@@ -48,7 +49,7 @@ def said(content: Any = "yes") -> bytes:
 
 
 def config(endpoint: RawEndpoint, timeout_s: float) -> JudgeConfig:
-    return JudgeConfig(model="openai/judge", api_base=endpoint.url, timeout_s=timeout_s, max_reply_mib=1)
+    return JudgeConfig(model="openai/judge", api_base=endpoint.url, timeout_s=timeout_s, max_reply_mib=1.5)
 
 
 async def directly(endpoint: RawEndpoint, timeout_s: float) -> Reply:
@@ -64,7 +65,7 @@ async def by_litellm(endpoint: RawEndpoint, timeout_s: float) -> Reply:
 
 
 async def by_http(endpoint: RawEndpoint, timeout_s: float) -> Reply:
-    target = Target(key="app", url=endpoint.url, timeout_s=timeout_s, max_reply_mib=1)
+    target = Target(key="app", url=endpoint.url, timeout_s=timeout_s, max_reply_mib=1.5)
     request = [{"role": "request", "content": '{"body": {"question": "q"}}'}]
     return await HttpTransport(target).send(target.config(), request, None, 8)
 
@@ -102,7 +103,7 @@ LARGE: dict[str, Answer] = {
 async def test_a_reply_without_measure_is_given_up_at_the_limit(ask: Ask, kind: str) -> None:
     failure = await failing(LARGE[kind], ask)
     assert isinstance(failure, Unusable)
-    assert failure.message == "the reply has more than 1 MiB"
+    assert failure.message == "the reply has more than 1.5 MiB"
 
 
 @pytest.mark.parametrize("ask", WIRES)
@@ -220,7 +221,7 @@ async def test_json_that_litellm_cannot_read_is_unusable_and_told_without_its_tr
 async def test_a_judge_whose_replies_nobody_can_use_is_up_and_cannot_be_read() -> None:
     async with answering(lambda head, body: http(said("x" * 2_000_000))) as endpoint:
         client = make_client(OpenAITransport("judge"), **config(endpoint, 60).model_dump())  # type: ignore[arg-type]
-        with pytest.raises(JudgeUnparseable, match="asked 3 times: the reply has more than 1 MiB"):
+        with pytest.raises(JudgeUnparseable, match=r"asked 3 times: the reply has more than 1\.5 MiB"):
             await client.ask(question())
     assert len(endpoint.heads) == 3
 
@@ -228,10 +229,7 @@ async def test_a_judge_whose_replies_nobody_can_use_is_up_and_cannot_be_read() -
 @pytest.mark.parametrize("tool", ["http", pytest.param("mcp+http", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["fifty megabytes", "endless", "gzip bomb", "trickle"])
 async def test_a_search_tool_is_bounded_too(monkeypatch: pytest.MonkeyPatch, tool: str, kind: str) -> None:
-    async def at_once(seconds: float) -> None:
-        return None
-
-    monkeypatch.setattr(search, "_pause", at_once)
+    monkeypatch.setattr(search, "_pause", AsyncMock())
     monkeypatch.setenv("LEADLINE_SEARCH_MAX_REPLY_MIB", "1")
     monkeypatch.setenv("LEADLINE_SEARCH_TIMEOUT_S", "0.5" if kind == "trickle" else "60")
     says = {"trickle": "no reply within 0.5 s", "gzip bomb": "more than 1 MiB|compressed by gzip"}

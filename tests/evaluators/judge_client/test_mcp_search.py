@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -31,10 +32,7 @@ FOUND = "About Ada\nhttps://a\nShe did it."
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(seconds: float) -> None:
-        return None
-
-    monkeypatch.setattr(search, "_pause", at_once)
+    monkeypatch.setattr(search, "_pause", AsyncMock())
     monkeypatch.setattr(mcp_search, "IDLE_S", 0.5)
     monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
     monkeypatch.setenv(mcp_search.ENVIRONMENT_VARIABLE, "PYTHONPATH")

@@ -283,24 +283,19 @@ def test_pieces_lose_nothing_of_a_prompt(prompt: str) -> None:
         (("d1",), ("x",), 0.0),
         (("d1", "d1", "d2", "d3"), ("d3", "d1", "d3"), 2 / 3),
         (("d1",), (None, "d1"), 1.0),
+        ((), ("d1",), None),
+        (("d1",), (), None),
+        (("d1",), (None,), None),
     ],
 )
-def test_document_recall_counts_distinct_documents(
-    expected: tuple[str, ...], retrieved: tuple[str | None, ...], recall: float
+def test_document_recall_counts_distinct_documents_and_needs_them_on_both_sides(
+    expected: tuple[str, ...], retrieved: tuple[str | None, ...], recall: float | None
 ) -> None:
     row = replace(
         ROW, expected_documents=expected, retrieved_context=tuple(ContextChunk("t", uri) for uri in retrieved)
     )
     (score,) = get("databricks.document_recall")().score([row], EvalContext())
-    assert value(score, "document_recall") == pytest.approx(recall)
-
-
-@pytest.mark.parametrize(("expected", "retrieved"), [((), ("d1",)), (("d1",), ()), (("d1",), (None,))])
-def test_document_recall_needs_documents_on_both_sides(
-    expected: tuple[str, ...], retrieved: tuple[str | None, ...]
-) -> None:
-    row = replace(
-        ROW, expected_documents=expected, retrieved_context=tuple(ContextChunk("t", uri) for uri in retrieved)
-    )
-    (score,) = get("databricks.document_recall")().score([row], EvalContext())
-    assert isinstance(score.values["document_recall"], NotApplicable)
+    if recall is None:
+        assert isinstance(score.values["document_recall"], NotApplicable)
+    else:
+        assert value(score, "document_recall") == pytest.approx(recall)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest.mock import AsyncMock
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -19,6 +16,7 @@ from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import search
 from leadline.evaluators.settings import SEARCH_KEY_VARIABLE
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
+from tests.support.processes.receivers import http_site
 
 ROW = Row(case="c", model="m", question="Who was it?", actual_answer="It was Ada.")
 HERE = __name__
@@ -54,11 +52,7 @@ def a_number(query: str) -> int:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     queries.clear()
-
-    async def at_once(seconds: float) -> None:
-        return None
-
-    monkeypatch.setattr(search, "_pause", at_once)
+    monkeypatch.setattr(search, "_pause", AsyncMock())
 
 
 def test_without_a_search_tool_the_row_says_so() -> None:
@@ -191,49 +185,26 @@ def test_the_limit_of_rows_is_told_to_the_plan_and_changes_no_key() -> None:
     assert limited.identity(EvalContext()) == kind().identity(EvalContext())
 
 
-@contextmanager
-def endpoint(status: int, body: str, kind: str) -> Iterator[tuple[str, list[tuple[str, dict[str, list[str]], str]]]]:
-    """Serve one reply over HTTP; yield the address and a log of path, query and key."""
-    log: list[tuple[str, dict[str, list[str]], str]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            log.append((parts.path, parse_qs(parts.query), self.headers.get("Authorization", "")))
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None:
-            return None
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/search?format=json", log
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
-
-
 def test_an_endpoint_is_asked_over_http_with_the_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SEARCH_KEY_VARIABLE, "secret-key")
-    body = json.dumps({"results": [{"title": "T", "content": "C"}] * 9})
     judge = ScriptedJudge({"": [SEARCH | {"search": "Ada & Charles"}, FINAL]})
-    with endpoint(200, body, "application/json") as (url, log):
-        score = one("fact_check", judge, ROW, search_tool=url)
+    with http_site() as site:
+        site.content = json.dumps({"results": [{"title": "T", "content": "C"}] * 9}).encode()
+        address = f"http://127.0.0.1:{site.port}/search?format=json"
+        score = one("fact_check", judge, ROW, search_tool=address)
     assert value(score) == 0.75
-    assert log == [("/search", {"format": ["json"], "q": ["Ada & Charles"]}, "Bearer secret-key")]
+    ((asked, key),) = site.messages
+    assert (urlsplit(asked).path, key) == ("/search", "Bearer secret-key")
+    assert parse_qs(urlsplit(asked).query) == {"format": ["json"], "q": ["Ada & Charles"]}
     assert fenced(judge.asked[1], "found") == ["\n\n".join(["T\nC"] * 5)]
     assert "secret-key" not in json.dumps(score.evidence.to_json())
 
 
 def test_an_endpoint_that_fails_leaves_the_row_unscored_without_its_address_in_full() -> None:
-    with endpoint(503, "down", "text/plain") as (url, log):
-        score = one("fact_check", ScriptedJudge({"": SEARCH}), ROW, search_tool=url + "&engine=abc")
+    with http_site() as site:
+        site.status, site.content = 503, b"down"
+        address = f"http://127.0.0.1:{site.port}/search?format=json&engine=abc"
+        score = one("fact_check", ScriptedJudge({"": SEARCH}), ROW, search_tool=address)
     assert reason(score) == "judge_unavailable"
-    assert len(log) == 3
+    assert len(site.messages) == 3
     assert "abc" not in str(score)

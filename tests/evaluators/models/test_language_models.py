@@ -70,6 +70,16 @@ def by_the_formula(folder: Path, passage: Passage) -> tuple[float, int]:
     return total, count
 
 
+def check(folder: Path, passages: Sequence[Passage]) -> list[Likelihood]:
+    """Hold the likelihoods of passages that are read together against the formula; returns them."""
+    found = inference.likelihoods(ref(folder), passages, settings=CPU)
+    for passage, each in zip(passages, found, strict=True):
+        nll, tokens = by_the_formula(folder, passage)
+        assert each.tokens == tokens
+        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+    return found
+
+
 @pytest.fixture(params=["gpt2", "opt", "gptj", "gpt-neo", "t5", "bart"])
 def folder(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Path:
     return tiny(request.param)
@@ -82,12 +92,7 @@ def test_likelihoods_equal_the_formula_in_any_batch_and_order(
     monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
     passages = list(PASSAGES)
     random.Random(at_once).shuffle(passages)
-    found = inference.likelihoods(ref(folder), passages, settings=CPU)
-    for passage, each in zip(passages, found, strict=True):
-        nll, tokens = by_the_formula(folder, passage)
-        assert each.tokens == tokens
-        assert each.whole
-        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+    assert all(each.whole for each in check(folder, passages))
 
 
 SHARED = (
@@ -111,11 +116,7 @@ def test_texts_after_the_same_context_score_as_if_it_were_read_for_each(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leadline.evaluators.models.checkpoints.TOKENS_CPU", at_once)
-    found = inference.likelihoods(ref(folder), SHARED, settings=CPU)
-    for passage, each in zip(SHARED, found, strict=True):
-        nll, tokens = by_the_formula(folder, passage)
-        assert each.tokens == tokens
-        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+    check(folder, SHARED)
 
 
 def test_contexts_of_very_different_lengths_fit_the_model_together(folder: Path) -> None:
@@ -123,11 +124,7 @@ def test_contexts_of_very_different_lengths_fit_the_model_together(folder: Path)
         *(Passage(" seven" * times, "human: The pump is loud, says the manual. AI:") for times in (200, 190)),
         *(Passage(" seven" * times, LONG[:440]) for times in (1, 2)),
     ]
-    found = inference.likelihoods(ref(folder), passages, settings=CPU)
-    for passage, each in zip(passages, found, strict=True):
-        nll, tokens = by_the_formula(folder, passage)
-        assert each.whole
-        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+    assert all(each.whole for each in check(folder, passages))
 
 
 def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from leadline.evaluators.models import summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_nli import conv_state, make_conv
+from tests.support.processes.receivers import Received, http_site
 
 SETTINGS = Settings(device="cpu")
 
@@ -108,44 +107,30 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         summac_conv.layer(ref_of(folder), settings=SETTINGS)
 
 
-class _Site(BaseHTTPRequestHandler):
-    content = b""
-    asked: list[str]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        self.send_response(200 if self.content else 404)
-        self.send_header("content-length", str(len(self.content)))
-        self.end_headers()
-        self.wfile.write(self.content)
-
-    def log_message(self, *_: object) -> None:
-        """Stay silent."""
-
-
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Site]]:
-    handler = type("Site", (_Site,), {"asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(weight_files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    yield handler
-    server.shutdown()
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Received]:
+    """A site in the place of GitHub, and an empty cache."""
+    with http_site() as site:
+        monkeypatch.setattr(weight_files, "GITHUB", f"http://127.0.0.1:{site.port}")
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+        yield site
 
 
-def test_the_published_file_is_fetched_at_its_commit_once(site: type[_Site], tmp_path: Path) -> None:
+def test_the_published_file_is_fetched_at_its_commit_once(site: Received, tmp_path: Path) -> None:
     site.content = (make_conv(tmp_path / "published") / weight_files.SUMMAC_CONV).read_bytes()
     with pytest.raises(ModelUnavailable, match="leadline evaluators models pull tingofurro/summac"):
         summac_conv.layer(SUMMAC_CONV, settings=SETTINGS)
     weights.pull(SUMMAC_CONV)
     weights.pull(SUMMAC_CONV)
-    assert site.asked == [f"/tingofurro/summac/raw/{SUMMAC_CONV.revision}/{weight_files.SUMMAC_CONV}"]
+    assert [path for path, _ in site.messages] == [
+        f"/tingofurro/summac/raw/{SUMMAC_CONV.revision}/{weight_files.SUMMAC_CONV}"
+    ]
     assert weights.status(SUMMAC_CONV).present
     assert summac_conv.layer(SUMMAC_CONV, settings=SETTINGS).weight.shape == (23,)
 
 
-def test_a_site_without_the_file_leaves_nothing_behind(site: type[_Site], tmp_path: Path) -> None:
+def test_a_site_without_the_file_leaves_nothing_behind(site: Received, tmp_path: Path) -> None:
+    site.status = 404
     with pytest.raises(ModelUnavailable, match="cannot be fetched"):
         weights.pull(SUMMAC_CONV)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

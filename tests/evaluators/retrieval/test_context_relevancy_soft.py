@@ -1,25 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, Reason, Row, Unscored
-from leadline.evaluators.models import embedders
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
-from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
-    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
-    embedders.forget()
 
 
 def test_recall_is_the_best_and_precision_the_mean_of_the_chunks(ctx: EvalContext, tiny_embedder: Path) -> None:

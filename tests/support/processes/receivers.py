@@ -1,4 +1,4 @@
-"""Receivers of messages on loopback: an HTTP server and an SMTP server that keep what they get."""
+"""Receivers of messages on loopback: HTTP servers and an SMTP server that keep what they get."""
 
 from __future__ import annotations
 
@@ -18,13 +18,36 @@ class Received:
 
     Attributes:
         port: Its port.
-        messages: JSON objects, or mails as text.
+        messages: JSON objects, mails as text, or what a site is asked for, with which key.
         status: What HTTP answers.
+        content: What a site says.
     """
 
     port: int = 0
     messages: list[Any] = field(default_factory=list)
     status: int = 200
+    content: bytes = b""
+
+
+@contextmanager
+def http_site() -> Iterator[Received]:
+    """Answer every GET alike."""
+    got = Received()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            got.messages.append((self.path, self.headers.get("Authorization", "")))
+            self.send_response(got.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(got.content)))
+            self.end_headers()
+            self.wfile.write(got.content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler), got):
+        yield got
 
 
 @contextmanager

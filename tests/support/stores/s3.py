@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,12 @@ from typing import Any, Final
 
 import pytest
 
+from leadline.tasks.store.store import Store
+
 SECRET: Final = "planted-s3-secret-0123456789"
+
+
+Host = Callable[[str], Store]
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,17 @@ def s3(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3:
     made = S3(s3_server)
     made.client().create_bucket(Bucket=made.bucket)
     return made
+
+
+@pytest.fixture
+def host(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """Become another host, with a working copy of its own, and open the store there."""
+
+    def become(name: str) -> Store:
+        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / name))
+        return Store.open(s3.url)
+
+    return become
 
 
 def use(monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:

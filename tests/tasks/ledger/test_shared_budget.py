@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -20,7 +19,7 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.calls import BudgetSpent, Charge, Reply
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.ledger.ledger import DatabaseLedger, ledger_at, read_ledger
+from leadline.tasks.ledger.ledger import ledger_at, read_ledger
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
@@ -28,7 +27,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, judge_at, register, reply, write_rows
 from tests.support.judges.scripted_judge import question
-from tests.support.stores.ledgers import Place
+from tests.support.stores.ledgers import Place, admitted
 
 REPLY = Reply("yes", cost_usd=0.25)
 SCORE = (
@@ -38,15 +37,6 @@ SCORE = (
     "register()\n"
     "score_chunk(Chunk(**json.loads(sys.argv[1])))\n"
 )
-
-
-async def admitted(ledger: DatabaseLedger, names: list[str], usd: float | None = 1.0) -> list[str]:
-    """Begin calls at once; returns those that the budget allows."""
-    found = await asyncio.gather(
-        *(ledger.intend(question(name), Charge(usd)) for name in names), return_exceptions=True
-    )
-    assert all(error is None or isinstance(error, BudgetSpent) for error in found)
-    return [name for name, error in zip(names, found, strict=True) if error is None]
 
 
 async def test_calls_are_limited_for_all_that_work_on_a_run_together(place: Place) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.operations import Account, Change, End, perform
 from leadline.tasks.plan.jobs import read_limits, write_jobs
 from tests.support.judges.scripted_judge import question
-from tests.support.stores.ledgers import Place
+from tests.support.stores.ledgers import Place, admitted
 
 REPLY = Reply("yes", cost_usd=0.25)
 BEGIN = (
@@ -42,15 +41,6 @@ BEGIN = (
 
 def ledger_of(place: Place, run: str, calls: int | None = None, cost_usd: float | None = None) -> DatabaseLedger:
     return ledger_at(place, run, Limits(team=TeamBudget("search", calls, cost_usd)))
-
-
-async def admitted(ledger: DatabaseLedger, names: list[str], usd: float | None = 1.0) -> list[str]:
-    """Begin calls at once; returns those that the budget allows."""
-    found = await asyncio.gather(
-        *(ledger.intend(question(name), Charge(usd)) for name in names), return_exceptions=True
-    )
-    assert all(error is None or isinstance(error, BudgetSpent) for error in found)
-    return [name for name, error in zip(names, found, strict=True) if error is None]
 
 
 async def test_all_runs_of_a_team_share_its_calls_of_the_month(place: Place) -> None:

@@ -134,27 +134,31 @@ def test_who_lost_its_claim_says_nothing_any_more(store: Store) -> None:
     assert json.loads(path.read_text())["state"] == "running"
 
 
-def test_the_version_before_is_the_last_that_passed(store: Store) -> None:
-    assert previous(store, subject("3")) is None
-    finish(store, subject("1"))
-    finish(store, subject("2"), "fail")
+def measure(store: Store, of: Subject) -> str:
+    """Return the version that another one is held against."""
+    found = previous(store, of)
+    assert found is not None
+    return str(found["version"])
+
+
+@pytest.mark.parametrize(
+    ("earlier", "wanted"),
+    [
+        ({"1": "pass", "2": "fail", "1b": "inconclusive"}, "1"),
+        ({"1": "inconclusive", "2": "fail"}, "1"),
+        ({"1": "fail", "2": "fail"}, "2"),
+    ],
+    ids=["the last that passed", "else the last that is undecided", "else the last"],
+)
+def test_the_version_before_is_the_best_of_its_model_and_suite(
+    store: Store, earlier: dict[str, str], wanted: str
+) -> None:
     finish(store, subject("9", suite="berths"))
     finish(store, subject("9", model="other"))
-    found = previous(store, subject("3"))
-    assert found is not None
-    assert found["version"] == "1"
-    finish(store, subject("1b"), "inconclusive")
-    found = previous(store, subject("3"))
-    assert found is not None
-    assert found["version"] == "1", "an undecided version is no measure either"
-
-
-def test_where_none_has_passed_an_undecided_version_is_the_measure(store: Store) -> None:
-    finish(store, subject("1"), "inconclusive")
-    finish(store, subject("2"), "fail")
-    found = previous(store, subject("3"))
-    assert found is not None
-    assert found["version"] == "1"
+    assert previous(store, subject("3")) is None
+    for version, decision in earlier.items():
+        finish(store, subject(version), decision)
+    assert measure(store, subject("3")) == wanted
 
 
 def test_a_beat_that_fails_is_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,20 +180,10 @@ def test_a_beat_that_fails_is_tried_again(store: Store, monkeypatch: pytest.Monk
             time.sleep(0.01)
 
 
-def test_where_all_failed_the_last_one_is_the_measure(store: Store) -> None:
-    finish(store, subject("1"), "fail")
-    finish(store, subject("2"), "fail")
-    found = previous(store, subject("3"))
-    assert found is not None
-    assert found["version"] == "2"
-
-
 def test_a_version_measured_in_the_same_way_goes_before_others(store: Store) -> None:
     finish(store, subject("1"))
     finish(store, subject("2", measured={"evaluators": ["rouge"]}))
-    found = previous(store, subject("3", target="anything"))
-    assert found is not None
-    assert found["version"] == "1"
+    assert measure(store, subject("3", target="anything")) == "1"
 
 
 def test_a_version_is_found_by_its_name(store: Store) -> None:

@@ -35,22 +35,9 @@ from leadline.tasks.store.vectors import ParquetVectors
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, evaluate, judge_at, register, reply, write_rows
 from tests.support.stores.object_server import serving_objects
-from tests.support.stores.s3 import S3, environment, use
+from tests.support.stores.s3 import S3, Host, environment, use
 
 pytestmark = pytest.mark.e2e
-
-Host = Callable[[str], Store]
-
-
-@pytest.fixture
-def host(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """Become another host, with a working copy of its own, and open the store there."""
-
-    def become(name: str) -> Store:
-        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / name))
-        return Store.open(s3.url)
-
-    return become
 
 
 def planned(store: Store, rows: Path, url: str, *, trials: int = 1, trial_rows: str = ALL_ROWS) -> pipeline.Planned:

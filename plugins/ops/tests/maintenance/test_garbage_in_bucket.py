@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -20,25 +18,12 @@ from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
-from tests.support.stores.s3 import S3
+from tests.support.stores.s3 import S3, Host
 
 pytestmark = pytest.mark.e2e
 
 NOW = 4_000_000_000.0
 """A day far from now: a bucket says itself how old its objects are."""
-
-Host = Callable[[str], Store]
-
-
-@pytest.fixture
-def host(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """Become another host, with a working copy of its own, and open the store there."""
-
-    def become(name: str) -> Store:
-        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / name))
-        return Store.open(s3.url)
-
-    return become
 
 
 def share_dataset(store: Store, run: Run) -> None:

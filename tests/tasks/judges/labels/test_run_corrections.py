@@ -72,6 +72,12 @@ def _tables(store: Store, run: Run) -> tuple[list[dict], list[dict]]:
         return table(connection, "corrections"), table(connection, "certificates")
 
 
+def _correct(store: Store, run: Run, *named: str) -> tuple[list[dict], list[dict]]:
+    """Correct a run's scores, by the sets that are named; returns what its tables have then."""
+    pipeline.correct_scores(store, run, *named)
+    return _tables(store, run)
+
+
 def test_a_run_has_its_judge_corrected_and_certified_where_people_labelled_its_rows(tmp_path: Path) -> None:
     store, run = _run(tmp_path)
     assert pipeline.correct_scores(store, run) == 0
@@ -106,19 +112,16 @@ def test_a_set_that_is_named_has_no_certificate_that_other_sets_helped_to_earn(t
     _label(store, run)
     [sample] = LabelSet(store, "people").samples()
     LabelSet(store, "few").add([Label(row.key, "toy.value", 1.0, "zoe", "2026-01-09") for row in sample.rows[:9]])
-    pipeline.correct_scores(store, run)
-    [certificate] = _tables(store, run)[1]
+    [certificate] = _correct(store, run)[1]
     assert (certificate["label_set"], certificate["state"]) == ("few, people", "valid")
-    pipeline.correct_scores(store, run, "few")
-    [certificate] = _tables(store, run)[1]
+    [certificate] = _correct(store, run, "few")[1]
     assert (certificate["label_set"], certificate["state"], certificate["n_labels"]) == ("few", "few", 9)
 
 
 def test_a_changed_prompt_is_certified_anew_where_its_run_has_the_labelled_rows(tmp_path: Path) -> None:
     store, _ = _corrected(tmp_path)
     _, again = _run(tmp_path, config="two", right=0.92)
-    pipeline.correct_scores(store, again)
-    [correction], [certificate] = _tables(store, again)
+    [correction], [certificate] = _correct(store, again)
     assert (certificate["state"], certificate["earned_config"], certificate["borrowed"]) == ("valid", "two", False)
     assert correction["method"] == "post-stratified"
     assert len(list((store.root / "labels/people/certificates").glob("*.json"))) == 2
@@ -127,8 +130,7 @@ def test_a_changed_prompt_is_certified_anew_where_its_run_has_the_labelled_rows(
 def test_other_answers_of_the_same_judge_borrow_its_certificate_and_its_error_rates(tmp_path: Path) -> None:
     store, run = _corrected(tmp_path)
     _, later = _run(tmp_path, answers=" deep")
-    pipeline.correct_scores(store, later)
-    [correction], [certificate] = _tables(store, later)
+    [correction], [certificate] = _correct(store, later)
     assert (certificate["state"], certificate["borrowed"]) == ("valid", True)
     assert correction["method"] == "rogan-gladen"
     assert correction["ci_low"] <= 0.75 <= correction["ci_high"]
@@ -149,8 +151,7 @@ def test_a_run_whose_judge_was_put_no_row_shows_the_certificate_of_earlier_and_c
 def test_other_answers_of_another_judge_have_a_stale_certificate_and_no_correction(tmp_path: Path) -> None:
     store, _ = _corrected(tmp_path)
     _, later = _run(tmp_path, answers=" deep", config="two")
-    pipeline.correct_scores(store, later)
-    corrections, [certificate] = _tables(store, later)
+    corrections, [certificate] = _correct(store, later)
     assert corrections == []
     assert (certificate["state"], certificate["earned_config"]) == ("stale", "one")
     assert certificate["to_judge"] == certificate["n_labels"]
@@ -160,8 +161,7 @@ def test_labels_drawn_by_another_judge_are_stale_before_any_certificate_is_earne
     store, run = _run(tmp_path)
     _label(store, run)
     _, later = _run(tmp_path, answers=" deep", config="two")
-    pipeline.correct_scores(store, later)
-    _, [certificate] = _tables(store, later)
+    _, [certificate] = _correct(store, later)
     assert (certificate["state"], certificate["earned"]) == ("stale", None)
 
 
@@ -170,16 +170,14 @@ def test_another_threshold_makes_other_passes_and_needs_its_own_certificate(tmp_
     _, later = _run(tmp_path, answers=" deep")
     with open_run(store, later) as connection:
         connection.execute("UPDATE metrics SET threshold = 0.25")
-    pipeline.correct_scores(store, later)
-    assert _tables(store, later)[1][0]["state"] == "stale"
+    assert _correct(store, later)[1][0]["state"] == "stale"
 
 
 @pytest.mark.parametrize(("number", "drawn", "state"), [(20, True, "few"), (120, False, "not drawn")])
 def test_too_few_labels_and_chosen_rows_certify_nothing(tmp_path: Path, number: int, drawn: bool, state: str) -> None:
     store, run = _run(tmp_path)
     _label(store, run, number, drawn=drawn)
-    pipeline.correct_scores(store, run)
-    corrections, [certificate] = _tables(store, run)
+    corrections, [certificate] = _correct(store, run)
     assert certificate["state"] == state
     assert not (store.root / "labels/people/certificates").exists()
     assert corrections[0]["value"] is None if state == "not drawn" else corrections[0]["value"] is not None
@@ -188,18 +186,15 @@ def test_too_few_labels_and_chosen_rows_certify_nothing(tmp_path: Path, number: 
 def test_a_judge_that_guesses_fails(tmp_path: Path) -> None:
     store, run = _run(tmp_path, right=0.5)
     _label(store, run)
-    pipeline.correct_scores(store, run)
-    assert _tables(store, run)[1][0]["state"] == "failed"
+    assert _correct(store, run)[1][0]["state"] == "failed"
 
 
 def test_only_the_named_set_counts(tmp_path: Path) -> None:
     store, run = _run(tmp_path)
     _label(store, run)
     LabelSet(store, "empty").add([Label("0" * 32, "toy.value", 1.0, "ann", "2026-01-01")])
-    pipeline.correct_scores(store, run, "empty")
-    assert _tables(store, run)[1][0]["state"] == "none"
-    pipeline.correct_scores(store, run)
-    assert _tables(store, run)[1][0]["label_set"] == "empty, people"
+    assert _correct(store, run, "empty")[1][0]["state"] == "none"
+    assert _correct(store, run)[1][0]["label_set"] == "empty, people"
 
 
 def test_a_damaged_certificate_is_named(tmp_path: Path) -> None:
@@ -305,12 +300,10 @@ def test_labels_of_some_rows_that_came_with_the_dataset_compare_and_do_not_corre
 def test_labels_of_the_dataset_and_of_sets_count_together_unless_one_set_is_named(tmp_path: Path) -> None:
     store, run = _with_labels(tmp_path, of=10)
     _label(store, run)
-    pipeline.correct_scores(store, run)
-    [correction], [certificate] = _tables(store, run)
+    [correction], [certificate] = _correct(store, run)
     assert (correction["label_set"], certificate["state"]) == ("people, dataset", "valid")
     assert certificate["n_people"] > 1
-    pipeline.correct_scores(store, run, "people")
-    [correction], [certificate] = _tables(store, run)
+    [correction], [certificate] = _correct(store, run, "people")
     assert (correction["label_set"], correction["n_people"]) == ("people", 1)
 
 
