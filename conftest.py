@@ -18,12 +18,23 @@ from leadline.evaluators.core import registry, user_evaluators
 from leadline.tasks.store.store import Store
 from tests.support.processes.descendants import kill_started_since
 from tests.support.processes.fork_server import use_forks
-from tests.support.processes.prefect_fixtures import api, home, no_server
+from tests.support.processes.prefect_fixtures import api, api_url, home, no_server
 from tests.support.stores.ledgers import place
 from tests.support.stores.postgres import postgres_server, postgres_url
 from tests.support.stores.s3 import host, s3, s3_server
 
-__all__ = ["api", "home", "host", "no_server", "place", "postgres_server", "postgres_url", "s3", "s3_server"]
+__all__ = [
+    "api",
+    "api_url",
+    "home",
+    "host",
+    "no_server",
+    "place",
+    "postgres_server",
+    "postgres_url",
+    "s3",
+    "s3_server",
+]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
 os.environ["CI"] = "true"  # commands do not say how to keep a server

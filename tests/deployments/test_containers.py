@@ -11,9 +11,8 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx
@@ -23,6 +22,7 @@ import yaml
 from leadline.deployments.postgres import binaries
 from leadline.deployments.service import server_environment
 from tests.support.docs.commands import command_exists
+from tests.support.processes.http_servers import QuietHandler, running
 from tests.support.processes.ports import free_port
 from tests.support.stores.postgres import serving_postgres
 
@@ -401,19 +401,14 @@ def test_the_context_of_images_holds_what_they_copy() -> None:
 def upstream(name: str) -> Iterator[int]:
     """Serve pages that say who they are and which path was asked for; yield the port."""
 
-    class Page(BaseHTTPRequestHandler):
+    class Page(QuietHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(f"{name} {self.path}".encode())
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield int(server.server_port)
-        server.shutdown()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Page)) as port:
+        yield port
 
 
 def test_caddy_leads_each_address_to_its_service_and_no_further(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from leadline.deployments import processes as supervision
 from leadline.deployments.processes import Processes, ServicePart
 from leadline.deployments.tether import tethered
 from leadline.evaluators.ground import LeadlineError
+from tests.support.processes.waiting import eventually
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
 WITH_CHILD = [
@@ -43,13 +43,6 @@ def part(name: str, command: list[str] = SLEEP, **more: object) -> ServicePart:
 def alive(pid: int) -> bool:
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return bool(state.strip()) and not state.startswith("Z")
-
-
-def eventually(condition: object, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture(params=["by /proc and prctl", "by ps and a tether"])
@@ -91,7 +84,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(tmp_path: Path, port
         processes.start(part("a"))
         first = processes.pids()["a"]
         os.kill(first, signal.SIGKILL)
-        eventually(lambda: not alive(first))
+        eventually(lambda: not alive(first), 20, "its end")
         processes.restart_dead()
         assert processes.pids()["a"] != first
         assert said == ["a ended with code -9 and is started again."]
@@ -100,7 +93,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(tmp_path: Path, port
             for _ in range(10):
                 pid = processes.pids()["a"]
                 os.kill(pid, signal.SIGKILL)
-                eventually(lambda pid=pid: not alive(pid))
+                eventually(lambda pid=pid: not alive(pid), 20, "its end")
                 processes.restart_dead()
 
         with pytest.raises(LeadlineError, match="a keeps ending"):
@@ -139,7 +132,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path, portable: 
     supervisor.kill()
     supervisor.wait()
     supervisor.stdout.close()
-    eventually(lambda: not any(alive(pid) for pid in pids))
+    eventually(lambda: not any(alive(pid) for pid in pids), 20, "their end")
 
 
 def test_what_a_tethered_program_gets_and_returns_is_passed_on(tmp_path: Path) -> None:
@@ -152,12 +145,12 @@ def test_what_a_tethered_program_gets_and_returns_is_passed_on(tmp_path: Path) -
     )
     command = tethered([sys.executable, "-c", script, str(ready)], signal.SIGTERM)
     with subprocess.Popen(command, stdin=subprocess.PIPE) as asked:
-        eventually(ready.exists)
+        eventually(ready.exists, 20, "it is ready")
         asked.send_signal(signal.SIGTERM)
         assert asked.wait(60) == 7
     ready.unlink()
     with subprocess.Popen(command, stdin=subprocess.PIPE) as left:
-        eventually(ready.exists)
+        eventually(ready.exists, 20, "it is ready")
         assert left.stdin is not None
         left.stdin.close()
         assert left.wait(60) == 7

@@ -20,7 +20,7 @@ from leadline.deployments.postgres import initialise
 from leadline.deployments.service import FOLDER, WORKERS, Service, default_workers, free_port, main, running
 from leadline.tasks.ground.files import locked
 from leadline.tasks.store.store import FORMAT, format_of
-from tests.support.processes.service import eventually
+from tests.support.processes.waiting import eventually
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from prefect_redis.client import clear_cached_clients
 from leadline.deployments.event_ordering import PATIENCE, CausalOrdering
 from leadline.deployments.service import redis_answers
 from tests.support.processes.ports import free_port
-from tests.support.processes.service import eventually
+from tests.support.processes.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.service]
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.processes.browser import Page, browse
-from tests.support.processes.service import LiveService, eventually
+from tests.support.processes.service import LiveService
+from tests.support.processes.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.service, pytest.mark.timeout(400)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections import Counter
@@ -15,8 +14,10 @@ import pytest
 
 from leadline.deployments.service import running
 from leadline.tasks.store.store import Store
+from tests.support.judges.berths import passing, write_berths
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
-from tests.support.processes.service import LiveService, eventually
+from tests.support.processes.service import LiveService
+from tests.support.processes.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.service, pytest.mark.timeout(400)]
 
@@ -26,13 +27,9 @@ ROWS = 80
 @pytest.fixture
 def endpoint(service: LiveService) -> Iterator[JudgeEndpoint]:
     """A judge that the worker's own file names."""
-    verdict = json.dumps({"rationale": "Because of the harbour.", "rating": "yes"})
     file = service.folder / "leadline.toml"
-    with serving(JudgeEndpoint(lambda _: verdict, latency=1.0)) as endpoint:
-        file.write_text(
-            f'[judges.own]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\nmax_in_flight = 4\n'
-            "start_in_flight = 4\n"
-        )
+    with serving(JudgeEndpoint(passing(1.0), latency=1.0)) as endpoint:
+        file.write_text(endpoint.toml("own", max_in_flight=4, start_in_flight=4))
         yield endpoint
         file.unlink()
 
@@ -57,10 +54,7 @@ def outlasting(service: LiveService, run: str) -> dict[str, Any]:
 def test_runs_outlive_a_killed_redis_and_a_killed_postgresql_and_repeat_nothing(
     service: LiveService, endpoint: JudgeEndpoint
 ) -> None:
-    lines = [
-        {"case": f"c{n}", "model": "m", "question": f"{n}?", "actual_answer": f"It is {n} m."} for n in range(ROWS)
-    ]
-    (service.folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_berths(service.folder / "rows.jsonl", ROWS)
     config = {"dataset": "rows.jsonl", "evaluators": ["databricks.relevance_to_query"], "dispatch": "inline"}
     deployment = service.deployment("evaluate/evaluate")["id"]
     before = {run.id for run in Store.open(service.environment["LEADLINE_STORE"]).runs()}

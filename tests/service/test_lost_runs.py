@@ -16,7 +16,8 @@ import yaml
 
 from leadline.deployments.service import running
 from leadline.flows.deploy.file import own_file
-from tests.support.processes.service import LiveService, eventually
+from tests.support.processes.service import LiveService
+from tests.support.processes.waiting import eventually
 
 pytestmark = [
     pytest.mark.soak,  # minutes of waiting, of which a busy machine needs more

@@ -23,7 +23,8 @@ import yaml
 
 from leadline.flows.deploy.file import own_file
 from tests.support.processes.ports import free_port
-from tests.support.processes.service import LiveService, eventually
+from tests.support.processes.service import LiveService
+from tests.support.processes.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.service, pytest.mark.timeout(400)]
 

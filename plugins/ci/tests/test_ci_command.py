@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from leadline.cli.main import run
 from leadline.plugins.ci.change_facts import ChangedAnswer, read_change
 from leadline.tasks.runs.lookup import all_tags
 from leadline.tasks.store.store import Store
-from tests.support.command import run
 from tests.support.forges.change_repository import SETTINGS, ChangeRepository
 from tests.support.forges.scripted_forge import TOKEN, Refusal, scripted_forge
 

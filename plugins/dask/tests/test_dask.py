@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sys
 import time
@@ -11,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import Mock
@@ -26,15 +25,15 @@ from leadline.flows.shared.settings import Judges
 from leadline.plugins.dask import dask_cluster, dispatcher
 from leadline.plugins.dask.dask_cluster import LocalCluster, connect, workers_by_lane
 from leadline.plugins.dask.dispatcher import DaskChunks, DaskTimeouts
-from leadline.tasks.db import open_run
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_flip_causes import MisreadingJudge
 from tests.flows.evaluate.test_flip_causes import write as write_pairs
-from tests.flows.evaluate.test_stopping import passing, write_cases
-from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, Question, serving
+from tests.support.judges.berths import passing, write_berths
+from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, serving
 from tests.support.processes.dask_farm import DaskFarm
-from tests.support.processes.worker_farm import wait_for
+from tests.support.processes.waiting import eventually
+from tests.support.stores.results import read_run, tables_of
 from tests.support.stores.s3 import S3, environment
 
 RULES: Final = ("bleu", "encoding_guardrail", "pii_leakage", "rouge")
@@ -54,7 +53,7 @@ class Fatal(leadline.RowEvaluator):
 
     def score_row(self, row, ctx):
         print("." * 1000)
-        if "Berth 7 " in row.actual_answer:
+        if row.actual_answer.endswith("is 7 m."):
             os.kill(os.getpid(), signal.SIGKILL)
         return leadline.RowScore({"fatal": 1.0})
 """
@@ -81,26 +80,14 @@ def farm(tmp_path: Path) -> Iterator[DaskFarm]:
         yield farm
 
 
-def reply(question: Question) -> str:
-    rating = "yes" if hashlib.sha256(question.text.encode()).digest()[0] % 3 else "no"
-    return json.dumps({"rationale": "Because of the harbour.", "rating": rating})
-
-
 class Bench:
     """Evaluations without Prefect, in a folder with a judge's configuration."""
 
     def __init__(self, folder: Path, rows: int, endpoint: JudgeEndpoint | None = None) -> None:
         self.folder = folder
-        lines = [
-            {"case": f"c{n}", "model": f"m{n % 2}", "question": f"How deep is berth {n}?",
-             "expected_answer": f"Berth {n} is {n} metres deep.", "actual_answer": f"Berth {n} has {n % 7} metres."}
-            for n in range(rows)
-        ]  # fmt: skip
-        (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        (folder / "judges.toml").write_text(
-            f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url if endpoint else "http://none"}"\n'
-            f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
-        )
+        write_berths(folder / "rows.jsonl", rows)
+        settings = {"max_in_flight": IN_FLIGHT, "start_in_flight": IN_FLIGHT, "down_after_s": 1.0}
+        (folder / "judges.toml").write_text((endpoint or JudgeEndpoint()).toml(**settings))
 
     def run(
         self, evaluators: tuple[str, ...], dispatch: str, store: str = "store", trials: int = 1, **options: Any
@@ -120,12 +107,8 @@ class Bench:
 
     def outcome(self, store: str = "store") -> dict[str, list[tuple[Any, ...]]]:
         """Return what the latest run found."""
-        opened = Store.open(self.store(store))
-        with open_run(opened, opened.runs()[-1], read_only=True) as connection:
-            return {
-                table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
-                for table in ("scores", "aggregates", "problems", "stopping", "flip_rates", "flip_causes")
-            }
+        tables = ("scores", "aggregates", "problems", "stopping", "flip_rates", "flip_causes")
+        return tables_of(Store.open(self.store(store)), *tables)
 
 
 def test_without_dask_the_refusal_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -154,7 +137,7 @@ def test_what_is_no_place_is_refused(place: str) -> None:
 @pytest.mark.e2e
 def test_a_run_on_a_cluster_of_its_own_finds_what_it_finds_here_and_outlives_a_fatal_row(tmp_path: Path) -> None:
     (tmp_path / "fatal.py").write_text(FATAL)
-    with serving(JudgeEndpoint(reply)) as endpoint:
+    with serving(JudgeEndpoint(passing(0.67))) as endpoint:
         bench = Bench(tmp_path, 1_200, endpoint)
         here = bench.run((*RULES, "databricks.correctness"), "inline", "here")
         there = bench.run((*RULES, "databricks.correctness"), "dask", "there")
@@ -164,11 +147,8 @@ def test_a_run_on_a_cluster_of_its_own_finds_what_it_finds_here_and_outlives_a_f
     assert set(counts.values()) == {2}, "each question was answered once for each store"
     fatal = bench.run(("fatal",), "dask", "fatal", evaluator_files=(str(tmp_path / "fatal.py"),))
     assert (fatal.scored, fatal.unscored) == (700, 500), "the chunk of the fatal row, and no other"
-    store = Store.open(tmp_path / "fatal")
-    with open_run(store, store.run(fatal.run), read_only=True) as connection:
-        assert connection.execute("SELECT DISTINCT reason FROM scores WHERE status = 'unscored'").fetchall() == [
-            ("worker_lost",)
-        ]
+    reasons = read_run(Store.open(tmp_path / "fatal"), "SELECT DISTINCT reason FROM scores WHERE status = 'unscored'")
+    assert reasons == [{"reason": "worker_lost"}]
 
 
 @pytest.mark.e2e
@@ -214,14 +194,14 @@ def test_a_chunk_for_a_worker_that_is_gone_goes_to_the_one_in_its_place(monkeypa
 
 @pytest.mark.e2e
 def test_killed_workers_are_replaced_and_nothing_is_lost_or_asked_twice(farm: DaskFarm, tmp_path: Path) -> None:
-    with serving(JudgeEndpoint(reply, latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
+    with serving(JudgeEndpoint(passing(0.67), latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
         bench = Bench(tmp_path, 210, endpoint)
         first, second = farm.start_workers("judge", "judge")
         running = thread.submit(bench.run, JUDGED, farm.address)
-        wait_for(lambda: len(endpoint.answered) > 60, 60, "some answers")
+        eventually(lambda: len(endpoint.answered) > 60, 60, "some answers")
         farm.kill_children(first)
         asked = len(endpoint.answered)
-        wait_for(lambda: len(endpoint.answered) > asked + 60, 60, "more answers")
+        eventually(lambda: len(endpoint.answered) > asked + 60, 60, "more answers")
         farm.kill(second)
         result = running.result(120)
         counts = Counter(endpoint.answered)
@@ -237,7 +217,7 @@ def test_a_run_on_dask_stops_when_decided_where_it_stops_here_even_if_a_worker_i
 ) -> None:
     with serving(JudgeEndpoint(passing(0.9))) as endpoint, ThreadPoolExecutor(1) as thread:
         bench = Bench(tmp_path, 0, endpoint)
-        write_cases(tmp_path / "rows.jsonl", 200)
+        write_berths(tmp_path / "rows.jsonl", 200)
         asking: dict[str, Any] = {"fail_on": "high", "stop_when": "decided"}
         here = bench.run(JUDGED[:1], "inline", "here", **asking)
         asked = len(endpoint.log)
@@ -245,7 +225,7 @@ def test_a_run_on_dask_stops_when_decided_where_it_stops_here_even_if_a_worker_i
         # Silent in the second wave, until its worker is killed.
         endpoint.fault = lambda _: SILENT if len(endpoint.answered) > asked + 55 else None
         running = thread.submit(bench.run, JUDGED[:1], farm.address, "there", **asking)
-        wait_for(lambda: len(endpoint.answered) > asked + 55, 60, "answers in the second wave")
+        eventually(lambda: len(endpoint.answered) > asked + 55, 60, "answers in the second wave")
         farm.kill_children(worker)
         endpoint.fault = lambda _: None
         there = running.result(120)
@@ -271,7 +251,7 @@ def test_whose_flips_they_are_is_found_on_dask_as_it_is_here_even_if_a_worker_is
         enough = 2 * once.total() - 20
         endpoint.fault = lambda _: SILENT if len(endpoint.answered) > enough else None
         running = thread.submit(bench.run, JUDGED[:1], farm.address, "there", trials=2, attribute_flips=True)
-        wait_for(lambda: len(endpoint.answered) > enough, 60, "answers of the last part")
+        eventually(lambda: len(endpoint.answered) > enough, 60, "answers of the last part")
         farm.kill_children(worker)
         endpoint.fault = lambda _: None
         there = running.result(120)
@@ -294,7 +274,7 @@ def test_whose_flips_they_are_is_found_on_dask_as_it_is_here_even_if_a_worker_is
             {"", "-trials", "-flip-causes"},
             marks=pytest.mark.soak,
         ),
-        (write_cases, passing(0.97), {"fail_on": "high", "stop_when": "decided"}, {"-w00", "-w01"}),
+        (partial(write_berths, rows=500), passing(0.97), {"fail_on": "high", "stop_when": "decided"}, {"-w00", "-w01"}),
     ],
     ids=["flip causes", "waves"],
 )
@@ -323,11 +303,11 @@ def test_without_its_scheduler_a_run_goes_on_here(
     farm: DaskFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher.DaskChunks.__init__, "__defaults__", (QUICK,))
-    with serving(JudgeEndpoint(reply, latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
+    with serving(JudgeEndpoint(passing(0.67), latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
         bench = Bench(tmp_path, 210, endpoint)
         farm.start_workers("judge")
         running = thread.submit(bench.run, JUDGED, farm.address)
-        wait_for(lambda: len(endpoint.answered) > 60, 60, "some answers")
+        eventually(lambda: len(endpoint.answered) > 60, 60, "some answers")
         farm.kill("scheduler")
         result = running.result(120)
         counts = Counter(endpoint.answered)
@@ -341,7 +321,7 @@ def test_workers_take_only_what_they_can_score_and_stop_asking_for_a_run_that_le
     farm: DaskFarm, tmp_path: Path
 ) -> None:
     farm.start_workers("judge")
-    with serving(JudgeEndpoint(reply, latency=0.3)) as endpoint, ThreadPoolExecutor(2) as threads:
+    with serving(JudgeEndpoint(passing(0.67), latency=0.3)) as endpoint, ThreadPoolExecutor(2) as threads:
         Bench(tmp_path, 400, endpoint)
         seen = []
 
@@ -356,7 +336,7 @@ def test_workers_take_only_what_they_can_score_and_stop_asking_for_a_run_that_le
                     dask.score(replace(chunk, store=str(tmp_path / "elsewhere")))
                 with DaskChunks(farm.address, {"judge": 1}, QUICK) as dask:
                     waiting = threads.submit(dask.score, chunk)
-                    wait_for(lambda: len(endpoint.log) > 10, 60, "questions")
+                    eventually(lambda: len(endpoint.log) > 10, 60, "questions")
                 assert isinstance(waiting.exception(10), Stopped)
                 time.sleep(3)
                 seen.append(len(endpoint.log))

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from leadline.cli.main import run
 from leadline.evaluators.core import get
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.databricks.databricks_table import JUDGES
@@ -19,25 +20,23 @@ from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 
 ROWS = [answer("c1", "alpha"), answer("c2", "alpha"), answer("c3", "alpha"), answer("c1", "beta")]
 
+
+def of_judge(name: str, place: str = "response") -> list[str]:
+    return [f"{place}/llm_judged/{name}/{end}" for end in ("rating", "rationale", "error_message")]
+
+
+def of_chunks(name: str) -> list[str]:
+    return [f"retrieval/llm_judged/{name}/{end}" for end in ("ratings", "rationales", "error_messages", "precision")]
+
+
 ROW_COLUMNS = {
-    "databricks.correctness": [
-        "response/llm_judged/correctness/" + end for end in ("rating", "rationale", "error_message")
-    ],
-    "databricks.relevance_to_query": [
-        "response/llm_judged/relevance_to_query/" + end for end in ("rating", "rationale", "error_message")
-    ],
-    "databricks.groundedness": [
-        "response/llm_judged/groundedness/" + end for end in ("rating", "rationale", "error_message")
-    ],
-    "databricks.safety": ["response/llm_judged/safety/" + end for end in ("rating", "rationale", "error_message")],
-    "databricks.chunk_relevance": [
-        "retrieval/llm_judged/chunk_relevance/" + end
-        for end in ("ratings", "rationales", "error_messages", "precision")
-    ],
+    "databricks.correctness": of_judge("correctness"),
+    "databricks.relevance_to_query": of_judge("relevance_to_query"),
+    "databricks.groundedness": of_judge("groundedness"),
+    "databricks.safety": of_judge("safety"),
+    "databricks.chunk_relevance": of_chunks("chunk_relevance"),
     "databricks.document_recall": ["retrieval/ground_truth/document_recall"],
-    "databricks.context_sufficiency": [
-        "retrieval/llm_judged/context_sufficiency/" + end for end in ("rating", "rationale", "error_message")
-    ],
+    "databricks.context_sufficiency": of_judge("context_sufficiency", "retrieval"),
 }
 RUN_COLUMNS = {
     "databricks.correctness": ["response/llm_judged/correctness/rating/percentage"],
@@ -48,7 +47,6 @@ RUN_COLUMNS = {
     "databricks.document_recall": ["retrieval/ground_truth/document_recall/average"],
     "databricks.context_sufficiency": ["retrieval/llm_judged/context_sufficiency/rating/percentage"],
 }
-
 
 OVERALL = [f"response/overall_assessment/{end}" for end in ("rating", "root_cause", "rationale")]
 BEFORE = [
@@ -202,16 +200,8 @@ def test_recall_is_averaged_over_the_rows_that_have_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "row_columns", "run_column"),
     [
-        (
-            "ANSWER",
-            [f"response/llm_judged/no_pii/{end}" for end in ("rating", "rationale", "error_message")],
-            "response/llm_judged/no_pii/rating/percentage",
-        ),
-        (
-            "RETRIEVAL",
-            [f"retrieval/llm_judged/no_pii/{end}" for end in ("ratings", "rationales", "error_messages", "precision")],
-            "retrieval/llm_judged/no_pii/precision/average",
-        ),
+        ("ANSWER", of_judge("no_pii"), "response/llm_judged/no_pii/rating/percentage"),
+        ("RETRIEVAL", of_chunks("no_pii"), "retrieval/llm_judged/no_pii/precision/average"),
     ],
 )
 def test_a_custom_judge_has_columns_of_its_assessments_name(
@@ -258,3 +248,17 @@ def test_another_ending_and_a_run_without_such_judges_are_refused(tmp_path: Path
     with pytest.raises(UsageError, match="none of Databricks' judges"):
         export_run(store, run, "databricks", tmp_path / "evaluation.csv")
     assert not (tmp_path / "evaluation.csv").exists()
+
+
+def test_the_command_writes_both_tables_and_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, made = run_of(tmp_path, [toy("databricks.safety")], rated("c1", "databricks.safety", "yes"))
+    output = tmp_path / "evaluation.json"
+    assert run(f"store export {made.id} --store {store.root} --format databricks -o {output}".split()) == 0
+    (row, *_) = json.loads(output.read_text(encoding="utf-8"))
+    assert row["response/llm_judged/safety/rating"] == "yes"
+    assert row["response/llm_judged/safety/rationale"] == "c1 is yes"
+    (metrics, *_) = json.loads((tmp_path / "evaluation_metrics.json").read_text(encoding="utf-8"))
+    assert metrics["response/llm_judged/safety/rating/percentage"] == 1.0
+    told = capsys.readouterr().err
+    assert "evaluation.json" in told
+    assert "evaluation_metrics.json" in told

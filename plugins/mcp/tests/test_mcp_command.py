@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from leadline.cli.main import run
 from leadline.tasks.store.store import Store
-from tests.support.command import run
 from tests.support.stores.runs import make_run
 
 RUN = "20260101-100000-aaaaaa"

@@ -11,13 +11,13 @@ from typing import Any
 import duckdb
 import pytest
 
+from leadline.cli.main import run as command
 from leadline.evaluators.ground import UsageError
 from leadline.tasks.db import open_run
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.publish.exports.exporter import export_run
 from leadline.tasks.store.store import Run, Store
 from tests.leadline.cli.test_csv_texts import bad_cells, dataset
-from tests.support.command import run as command
 from tests.tasks.analyse.test_annotated_run import Ran, classified
 from tests.tasks.publish.sample import HOSTILE, make_sample
 

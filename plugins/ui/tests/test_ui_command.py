@@ -88,7 +88,7 @@ def test_a_given_token_is_not_printed_and_a_taken_port_is_said(store: Path) -> N
 def test_a_short_token_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.support.command import run
+    from leadline.cli.main import run
 
     monkeypatch.setenv("LEADLINE_UI_TOKEN", "short")
     assert run(["ui", "--store", str(tmp_path / "store")]) == 2

@@ -14,7 +14,7 @@ import pytest
 from leadline.plugins import http_server
 from leadline.plugins.webhooks.webhook_payloads import ModelChoice
 from leadline.plugins.webhooks.webhook_server import Webhook
-from tests.support.processes.service import eventually
+from tests.support.processes.waiting import eventually
 
 HALF = b"POST /mlflow HTTP/1.1\r\nHost: x\r\nX-a: "
 

@@ -16,8 +16,8 @@ from pyarrow import parquet
 
 from leadline.cli.main import FAILED
 from leadline.evaluators.ground import ErrorCode
-from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
+from tests.support.stores.results import scores_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -83,19 +83,11 @@ def rows_of(files: Mapping[Path, bytes]) -> int:
     return sum(parquet.read_metadata(path).num_rows for path in files)
 
 
-def scores(location: Path) -> list[tuple[Any, ...]]:
-    store = Store.open(location)
-    with open_run(store, store.runs()[-1], read_only=True) as connection:
-        return connection.execute(
-            "SELECT metric, row_id, status::VARCHAR, value FROM scores JOIN metrics USING (metric_id) ORDER BY ALL"
-        ).fetchall()
-
-
 @pytest.fixture(scope="module")
 def undisturbed(commands: Commands) -> list[tuple[Any, ...]]:
     store = commands.folder / "undisturbed"
     assert commands.evaluate(store)[0] == 0
-    return scores(store)
+    return scores_of(Store.open(store))
 
 
 @pytest.mark.parametrize(
@@ -124,5 +116,5 @@ def test_a_fault_costs_no_score_and_the_next_command_ends_the_work(
     assert rows_of(segments(store)) == ROWS * len(EVALUATORS), "nothing is computed twice"
     if fault in STOPPING:
         assert outcome["computed"] == (0 if phase == "publish" else ROWS * len(EVALUATORS) - rows_of(kept))
-    assert scores(store) == undisturbed
+    assert scores_of(Store.open(store)) == undisturbed
     shutil.rmtree(store)

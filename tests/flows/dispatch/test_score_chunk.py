@@ -94,16 +94,12 @@ def test_a_worker_with_another_version_of_an_evaluator_scores_nothing(
     assert not list(store.root.glob("scores/*/*/*.parquet"))
 
 
-def test_a_worker_without_the_folder_of_a_model_scores_nothing(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "embedder", model_files())
-    state = score(planned_with(tmp_path, folder))
-    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
-    assert f"does not have what groundedness needs: '{folder}' names no model" in state.message
-
-
-def test_a_worker_with_an_empty_folder_of_a_model_scores_nothing(tmp_path: Path) -> None:
+def test_a_worker_without_the_folder_of_a_model_or_with_an_empty_one_scores_nothing(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "embedder", model_files())
     chunk = planned_with(tmp_path, folder)
+    state = score(chunk)
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert f"does not have what groundedness needs: '{folder}' names no model" in state.message
     folder.mkdir()
     state = score(chunk)
     assert (state.type, state.name) == (StateType.FAILED, UNFIT)

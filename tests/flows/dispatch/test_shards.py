@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import chdir, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,10 @@ LONG = 1_000.0
 SCORED = {"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}
 DONE = Completed(message="1 chunk scored")
 QUICK = ShardTimeouts(poll=0.01, start=LONG, silence=LONG, offline=LONG, waiting=LONG, running=LONG, api=LONG)
+
+
+def patient(**limits: float) -> ShardTimeouts:
+    return replace(QUICK, **limits)
 
 
 def chunk(number: int = 0) -> Chunk:
@@ -166,7 +171,6 @@ def test_workers_share_out_the_chunks_and_each_takes_its_own_in_turn(monkeypatch
 def test_a_shard_says_at_its_end_which_of_its_chunks_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     left = {"judge-0000": SCORED, "judge-0001": {"failed": "Failed", "message": "OSError: no room"}}
     api = Api(Running(), Failed(message="1 of 2 chunks failed"), left=left)
-    monkeypatch.setattr(api, "workers", 1)
     use(api, monkeypatch)
     with ThreadPoolExecutor(2) as threads, Shards({"judge": 1}, patient(poll=0.2)) as opened:
         good, bad = (threads.submit(opened.score, chunk(number)) for number in (0, 1))
@@ -214,21 +218,18 @@ def test_a_worker_without_the_device_says_what_is_wrong_with_the_request(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("limits", "state", "error"),
+    ("limit", "state"),
     [
-        ({"start": 0.1}, Pending(), WorkerLost),
-        ({"start": 0.1}, State(type=StateType.CANCELLING), WorkerLost),
-        ({"waiting": 0.1}, Scheduled(), WorkerLost),
-        ({"running": 0.1}, Running(), WorkerLost),
+        ("start", Pending()),
+        ("start", State(type=StateType.CANCELLING)),
+        ("waiting", Scheduled()),
+        ("running", Running()),
     ],
 )
-def test_no_state_is_waited_in_for_ever(
-    monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, float], state: State[Any], error: type[Exception]
-) -> None:
+def test_no_state_is_waited_in_for_ever(monkeypatch: pytest.MonkeyPatch, limit: str, state: State[Any]) -> None:
     api = Api(state)
-    timeouts = ShardTimeouts(**{name: getattr(QUICK, name) for name in ShardTimeouts.__slots__} | dict(limits))
-    with serving(api, monkeypatch, timeouts) as (_, score):
-        with pytest.raises(error):
+    with serving(api, monkeypatch, patient(**{limit: 0.1})) as (_, score):
+        with pytest.raises(WorkerLost):
             score(chunk()).result(5)
         assert len(api.cancelled) == 1
 
@@ -238,10 +239,6 @@ def test_a_flow_run_that_was_deleted_is_replaced(monkeypatch: pytest.MonkeyPatch
     api.read_flow_runs = lambda **_: []  # type: ignore[method-assign]
     with serving(api, monkeypatch) as (_, score), pytest.raises(WorkerLost, match="deleted"):
         score(chunk()).result(5)
-
-
-def patient(**limits: float) -> ShardTimeouts:
-    return ShardTimeouts(**{name: getattr(QUICK, name) for name in ShardTimeouts.__slots__} | limits)
 
 
 def test_a_pool_without_workers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

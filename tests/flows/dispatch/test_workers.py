@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,19 +13,22 @@ from typing import Any, Final
 
 import pytest
 
-from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_flip_causes import MisreadingJudge
 from tests.flows.evaluate.test_flip_causes import write as write_pairs
-from tests.flows.evaluate.test_stopping import passing, write_cases
-from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, Question, serving
-from tests.support.processes.worker_farm import Farm, wait_for
+from tests.support.judges.berths import passing, write_berths
+from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, serving
+from tests.support.processes.terminal import Terminal
+from tests.support.processes.waiting import eventually
+from tests.support.processes.worker_farm import Farm
+from tests.support.stores.results import tables_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 RULES: Final = ("bleu", "encoding_guardrail", "pii_leakage", "rouge", "sensitive_data_leakage", "valor.bleu")
 JUDGED: Final = ("databricks.correctness", "databricks.relevance_to_query")
 IN_FLIGHT: Final = 8
+FOUND: Final = ("scores", "aggregates", "problems", "stopping", "flip_rates", "flip_causes")
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,6 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
 def _no_workers_left(farm: Farm) -> Iterator[None]:
     yield
     farm.stop_workers()
-
-
-def reply(question: Question) -> str:
-    rating = "yes" if hashlib.sha256(question.text.encode()).digest()[0] % 3 else "no"
-    return json.dumps({"rationale": "Because of the harbour.", "rating": rating})
 
 
 def write_rows(path: Path, rows: int, asked: int | None = None) -> Path:
@@ -63,12 +59,10 @@ class Bench:
     """``leadline evaluate`` against the farm, in a folder with a judge's configuration."""
 
     def __init__(self, farm: Farm, folder: Path, endpoint: JudgeEndpoint | None = None) -> None:
-        self.farm, self.folder = farm, folder
+        self._terminal = Terminal(folder, farm.environment)
         if endpoint is not None:
-            (folder / "leadline.toml").write_text(
-                f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\n'
-                f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
-            )
+            settings = {"max_in_flight": IN_FLIGHT, "start_in_flight": IN_FLIGHT, "down_after_s": 1.0}
+            (folder / "leadline.toml").write_text(endpoint.toml(**settings))
 
     def start(
         self,
@@ -79,27 +73,18 @@ class Bench:
         more: tuple[str, ...] = (),
     ) -> subprocess.Popen[str]:
         chosen = [part for name in evaluators for part in ("-e", name)]
-        command = [sys.executable, "-m", "leadline.cli.main", "--store", str(self.folder / store), "evaluate",
-                   str(dataset), *chosen, "--dispatch", dispatch, "--json", *more]  # fmt: skip
-        return subprocess.Popen(
-            command, cwd=self.folder, env=self.farm.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True,
-        )  # fmt: skip
+        options = ("--dispatch", dispatch, "--store", store, "--json", *more)
+        return self._terminal.start("evaluate", str(dataset), *chosen, *options)
 
     def run(self, dataset: Path, evaluators: tuple[str, ...], *where: str, more: tuple[str, ...] = ()) -> Any:
         return finish(self.start(dataset, evaluators, *where, more=more))
 
     def outcome(self, store: str = "store") -> dict[str, list[tuple[Any, ...]]]:
         """Return what the latest run found."""
-        opened = Store.open(self.folder / store)
-        with open_run(opened, opened.runs()[-1], read_only=True) as connection:
-            return {
-                table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
-                for table in ("scores", "aggregates", "problems", "stopping", "flip_rates", "flip_causes")
-            }
+        return tables_of(self._terminal.store(store), *FOUND)
 
     def latest(self, store: str = "store") -> str:
-        runs = Store.open(self.folder / store).runs()
+        runs = self._terminal.store(store).runs()
         return runs[-1].id if runs else ""
 
 
@@ -127,13 +112,13 @@ def test_a_run_on_workers_finds_what_the_same_run_finds_here_even_if_the_judge_i
 ) -> None:
     dataset = write_rows(tmp_path / "rows.jsonl", 250, asked=110)
     farm.start_workers("cpu", "judge", limit=2)
-    with serving(JudgeEndpoint(reply)) as endpoint:
+    with serving(JudgeEndpoint(passing(0.67))) as endpoint:
         bench = Bench(farm, tmp_path, endpoint)
         here = bench.run(dataset, RULES + JUDGED, "inline", "here")
         asked = len(endpoint.log)
         endpoint.down_from = asked + 40
         process = bench.start(dataset, RULES + JUDGED, "workers", "there")
-        wait_for(lambda: farm.shards_in("FAILED", bench.latest("there")), 180, "a shard whose judge is down")
+        eventually(lambda: farm.shards_in("FAILED", bench.latest("there")), 180, "a shard whose judge is down")
         down = farm.shards_in("FAILED", bench.latest("there"))[0]
         endpoint.down_from = None
         there = finish(process)
@@ -151,14 +136,14 @@ def test_a_run_on_workers_finds_what_the_same_run_finds_here_even_if_the_judge_i
 
 def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twice(farm: Farm, tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "rows.jsonl", 210)
-    with serving(JudgeEndpoint(reply, latency=0.2)) as endpoint:
+    with serving(JudgeEndpoint(passing(0.67), latency=0.2)) as endpoint:
         bench = Bench(farm, tmp_path, endpoint)
         first, second = farm.start_workers("judge", "judge")
         process = bench.start(dataset, JUDGED)
-        wait_for(lambda: len(endpoint.answered) > 100, 180, "some answers")
-        wait_for(lambda: len(farm.shards_in("RUNNING", bench.latest())) == 2, 30, "two shards at work")
+        eventually(lambda: len(endpoint.answered) > 100, 180, "some answers")
+        eventually(lambda: len(farm.shards_in("RUNNING", bench.latest())) == 2, 30, "two shards at work")
         farm.kill_shards(first)
-        wait_for(lambda: farm.shards_in("CRASHED", bench.latest()), 30, "a crash that is noticed")
+        eventually(lambda: farm.shards_in("CRASHED", bench.latest()), 30, "a crash that is noticed")
         farm.kill_worker(second)
         result = finish(process)
         counts = Counter(endpoint.answered)
@@ -180,7 +165,7 @@ def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twi
 def test_a_run_on_workers_stops_when_decided_where_it_stops_here_even_if_a_shard_is_killed_in_a_later_wave(
     farm: Farm, tmp_path: Path
 ) -> None:
-    dataset, stop = write_cases(tmp_path / "rows.jsonl", 200), ("--fail-on", "high", "--stop-when", "decided")
+    dataset, stop = write_berths(tmp_path / "rows.jsonl", 200), ("--fail-on", "high", "--stop-when", "decided")
     farm.start_workers("cpu")
     (worker,) = farm.start_workers("judge")
     with serving(JudgeEndpoint(passing(0.9))) as endpoint:
@@ -190,7 +175,7 @@ def test_a_run_on_workers_stops_when_decided_where_it_stops_here_even_if_a_shard
         # Silent in the second wave, until its shard is killed.
         endpoint.fault = lambda _: SILENT if len(endpoint.answered) > asked + 55 else None
         process = bench.start(dataset, ("rouge", JUDGED[0]), "workers", "there", stop)
-        wait_for(lambda: len(endpoint.answered) > asked + 55, 120, "answers in the second wave")
+        eventually(lambda: len(endpoint.answered) > asked + 55, 120, "answers in the second wave")
         farm.kill_shards(worker)
         endpoint.fault = lambda _: None
         there = finish(process)
@@ -222,7 +207,7 @@ def test_whose_flips_they_are_is_found_on_workers_as_it_is_here_even_if_a_shard_
         asked = len(endpoint.log)
         endpoint.fault = lambda _: SILENT if len(endpoint.answered) > 2 * asked - 20 else None
         process = bench.start(dataset, JUDGED[:1], "workers", "there", asking)
-        wait_for(lambda: len(endpoint.answered) > 2 * asked - 20, 120, "answers of the last part")
+        eventually(lambda: len(endpoint.answered) > 2 * asked - 20, 120, "answers of the last part")
         farm.kill_shards(worker)
         endpoint.fault = lambda _: None
         there = finish(process)
@@ -237,16 +222,16 @@ def test_whose_flips_they_are_is_found_on_workers_as_it_is_here_even_if_a_shard_
 
 def test_ctrl_c_ends_the_shards_too(farm: Farm, tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "rows.jsonl", 480)
-    with serving(JudgeEndpoint(reply, latency=0.5)) as endpoint:
+    with serving(JudgeEndpoint(passing(0.67), latency=0.5)) as endpoint:
         bench = Bench(farm, tmp_path, endpoint)
         farm.start_workers("judge")
         process = bench.start(dataset, JUDGED)
-        wait_for(lambda: len(endpoint.log) > 20, 60, "questions")
+        eventually(lambda: len(endpoint.log) > 20, 60, "questions")
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
         run = bench.latest()
-        wait_for(lambda: len(farm.shards_in("CANCELLED", run)) == len(farm.shards(run)), 60, "the shards' end")
+        eventually(lambda: len(farm.shards_in("CANCELLED", run)) == len(farm.shards(run)), 60, "the shards' end")
         asked = len(endpoint.log)
     assert asked < 900
     assert Store.open(tmp_path / "store").run(run).read()["status"] == "failed"

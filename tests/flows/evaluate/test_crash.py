@@ -8,15 +8,14 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from leadline.tasks.db import open_run
 from leadline.tasks.store.store import Store
 from tests.support.processes.descendants import descendants, ended
+from tests.support.processes.waiting import eventually
+from tests.support.stores.results import scores_of
 
 EVALUATORS = ("bleu", "rouge", "valor.rouge", "looping_detection")
 ROWS = 3000
@@ -39,16 +38,6 @@ def command(dataset: Path, store: Path) -> list[str]:
     return [sys.executable, "-m", "leadline.cli.main", "--store", str(store), "evaluate", str(dataset), *chosen]
 
 
-def scores(store: Path) -> list[tuple[Any, ...]]:
-    """Return all scores of the latest run."""
-    opened = Store.open(store)
-    with open_run(opened, opened.runs()[-1], read_only=True) as connection:
-        return connection.execute(
-            "SELECT metric, case_key, status, value FROM scores JOIN metrics USING (metric_id) "
-            "JOIN rows USING (row_id) JOIN cases USING (case_id) ORDER BY ALL"
-        ).fetchall()
-
-
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_chunk(
@@ -63,11 +52,7 @@ def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_ch
         command(dataset, killed), env=environment, start_new_session=True, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while len(list(killed.glob("scores/*/*/[!.]*.parquet"))) < len(EVALUATORS):
-        assert process.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline, "no segment appeared"
-        time.sleep(0.02)
+    eventually(lambda: len(list(killed.glob("scores/*/*/[!.]*.parquet"))) >= len(EVALUATORS), 120, "segments", process)
     below = descendants(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -82,4 +67,4 @@ def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_ch
     last = Store.open(killed).runs()[-1].read()
     assert 0 < last["computed"] < last["computed"] + last["reused"] == ROWS * len(EVALUATORS)
     assert last["reused"] >= 500
-    assert scores(killed) == scores(whole)
+    assert scores_of(Store.open(killed)) == scores_of(Store.open(whole))

@@ -18,9 +18,9 @@ from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.stores.results import read_run
 
 EVALUATOR = "databricks.correctness"
 PAIRS = 100
@@ -77,7 +77,7 @@ def configure(
 ) -> Callable[..., EvaluateConfig]:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     file = tmp_path / "leadline.toml"
-    file.write_text(f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\n')
+    file.write_text(endpoint.toml())
 
     def made(dataset: Path, *, evaluators: tuple[str, ...] = (EVALUATOR,), **given: Any) -> EvaluateConfig:
         judges = {"config": str(file), "trials": 2, "trial_rows": "auto"} | given.pop("judges", {})
@@ -89,18 +89,12 @@ def configure(
     return made
 
 
-def evaluated(config: EvaluateConfig) -> EvaluateResult:
-    return Evaluate()(config)
-
-
 def read(result: EvaluateResult, statement: str) -> list[dict[str, Any]]:
-    store = Store.open(result.folder.parents[1])
-    with open_run(store, store.run(result.run), read_only=True) as connection:
-        return records(connection, statement)
+    return read_run(Store.open(result.folder.parents[1]), statement, result.run)
 
 
 def test_flips_of_the_model_and_of_the_judge_are_told_apart(configure, tmp_path) -> None:
-    result = evaluated(configure(write(tmp_path / "rows.jsonl")))
+    result = Evaluate()(configure(write(tmp_path / "rows.jsonl")))
     (rate,) = read(result, "SELECT * FROM flip_rates WHERE perturbation = ''")
     every, typos = read(result, "SELECT * FROM flip_causes ORDER BY perturbation")
     assert rate["net"] == pytest.approx((WRONG + ODD + SAME) / PAIRS)
@@ -131,9 +125,9 @@ def test_a_third_row_has_the_originals_question_and_the_copys_answer_and_nothing
     configure, endpoint, tmp_path
 ) -> None:
     rows = write(tmp_path / "rows.jsonl")
-    plain = evaluated(configure(rows, attribute_flips=False))
+    plain = Evaluate()(configure(rows, attribute_flips=False))
     before = Counter(endpoint.reply.asked)
-    result = evaluated(configure(rows))
+    result = Evaluate()(configure(rows))
     third = Counter(endpoint.reply.asked) - before
     assert all("How deep is berth" in text for text in third)
     assert all("It has no depth." in text or "Deep, it is." in text for text in third)
@@ -148,7 +142,7 @@ def test_a_third_row_has_the_originals_question_and_the_copys_answer_and_nothing
     store = Store.open(tmp_path / "store")
     dataset = store.run(result.run).read()["third_rows_dataset"]
     assert store.dataset(dataset).exists(), "a clean-up sees that it is used"
-    again = evaluated(configure(rows))
+    again = Evaluate()(configure(rows))
     assert again.computed == 0
     for table in ("flip_rates", "scores", "aggregates"):
         statement = f"SELECT * FROM {table} ORDER BY ALL"
@@ -165,7 +159,7 @@ def test_a_plan_counts_the_calls_that_tell_whose_flips_they_are(configure, endpo
     (without,) = preview(config.model_copy(update={"attribute_flips": False})).entries
     assert without.later < entry.later <= without.later + 2 * 40
     assert entry.judge_calls == entry.to_compute + entry.later
-    made = evaluated(config)
+    made = Evaluate()(config)
     assert made.computed == len(endpoint.log)
     assert abs(made.computed - entry.judge_calls) <= 100
     (after,) = preview(config).entries

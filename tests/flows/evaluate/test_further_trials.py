@@ -15,9 +15,9 @@ import pytest
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
-from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.stores.results import read_run
 
 EVALUATOR = "databricks.correctness"
 PAIRS = 100
@@ -71,7 +71,7 @@ def endpoint() -> Iterator[JudgeEndpoint]:
 def evaluate(tmp_path: Path, endpoint: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch) -> Callable[..., EvaluateResult]:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     config, store = tmp_path / "leadline.toml", tmp_path / "store"
-    config.write_text(f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\n')
+    config.write_text(endpoint.toml())
 
     def run(dataset: Path, *, evaluators: tuple[str, ...] = (EVALUATOR,), **judges: Any) -> EvaluateResult:
         asked = {"config": str(config)} | judges
@@ -82,9 +82,7 @@ def evaluate(tmp_path: Path, endpoint: JudgeEndpoint, monkeypatch: pytest.Monkey
 
 
 def read(result: EvaluateResult, statement: str) -> list[dict[str, Any]]:
-    store = Store.open(result.folder.parents[1])
-    with open_run(store, store.run(result.run), read_only=True) as connection:
-        return records(connection, statement)
+    return read_run(Store.open(result.folder.parents[1]), statement, result.run)
 
 
 def test_every_pair_that_turned_is_judged_again_and_a_share_of_the_others(evaluate, endpoint, tmp_path) -> None:

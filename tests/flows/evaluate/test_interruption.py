@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -16,25 +15,22 @@ from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import Judges
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Store
+from tests.support.judges.berths import passing, write_berths
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
-from tests.support.processes.worker_farm import wait_for
+from tests.support.processes.waiting import eventually
 
 
 def test_an_interrupted_run_asks_the_judge_no_more(tmp_path: Path) -> None:
-    rows = [{"question": f"Q{n}?", "expected_answer": "E", "actual_answer": f"A{n}"} for n in range(200)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reply = json.dumps({"rationale": "Because.", "rating": "yes"})
-    with serving(JudgeEndpoint(lambda _: reply, latency=0.2)) as endpoint:
-        (tmp_path / "judges.toml").write_text(
-            f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\nmax_in_flight = 4\n'
-        )
+    dataset = write_berths(tmp_path / "rows.jsonl", 200)
+    with serving(JudgeEndpoint(passing(1.0), latency=0.2)) as endpoint:
+        (tmp_path / "judges.toml").write_text(endpoint.toml(max_in_flight=4))
 
         def interrupt() -> None:
-            wait_for(lambda: len(endpoint.log) > 8, 60, "questions")
+            eventually(lambda: len(endpoint.log) > 8, 60, "questions")
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
         config = EvaluateConfig(
-            dataset=str(tmp_path / "rows.jsonl"), evaluators=("databricks.correctness",),
+            dataset=str(dataset), evaluators=("databricks.correctness",),
             store=str(tmp_path / "store"), judges=Judges(config=str(tmp_path / "judges.toml")), dispatch="inline",
         )  # fmt: skip
         threading.Thread(target=interrupt).start()

@@ -36,10 +36,9 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChangingJ
     for name in ("LEADLINE_JUDGE", "LEADLINE_JUDGE_API_BASE", "LEADLINE_LEDGER"):
         monkeypatch.delenv(name, raising=False)
     with serving(ChangingJudge()) as endpoint:
+        prices = {"input_cost_per_token": 1.5e-7, "output_cost_per_token": 6e-7}
         Path("leadline.toml").write_text(
-            f'[judges.small]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\ndown_after_s = 0.5\n'
-            "deadline_s = 2\nsentinel_every_h = 1e-9\n"
-            "input_cost_per_token = 0.00000015\noutput_cost_per_token = 0.0000006\n"
+            endpoint.toml("small", down_after_s=0.5, deadline_s=2, sentinel_every_h=1e-9, **prices)
         )
         write_rows(tmp_path / "rows.jsonl", ROWS)
         yield endpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,34 +15,14 @@ from leadline.evaluators.ground import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import FailOn, Judges
-from leadline.tasks.db import open_run, records
 from leadline.tasks.store.store import Store
+from tests.support.judges.berths import passing, write_berths
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.stores.results import read_run
 from tests.support.stores.s3 import S3, environment
 
 ROWS = 500
 FEWER = 160
-
-
-def write_cases(path: Path, rows: int = ROWS, models: tuple[str, ...] = ("m",)) -> Path:
-    lines = [
-        {"case": f"c{n:04d}", "model": model, "question": f"How deep is berth {n}?", "expected_answer": f"{n} m",
-         "actual_answer": f"{model}: It is {n} m."}
-        for n in range(rows)
-        for model in models
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def passing(share: float) -> Callable[[Question], str]:
-    """Return a judge's script by which a share of the answers, drawn by their texts, is right."""
-
-    def reply(question: Question) -> str:
-        drawn = int.from_bytes(hashlib.sha256(question.text.encode()).digest()[:4]) / 2**32
-        return json.dumps({"rationale": "So.", "rating": "yes" if drawn < share else "no"})
-
-    return reply
 
 
 def run(folder: Path, endpoint: JudgeEndpoint, dataset: Path, **more: Any) -> EvaluateResult:
@@ -55,9 +35,7 @@ def run(folder: Path, endpoint: JudgeEndpoint, dataset: Path, **more: Any) -> Ev
 
 
 def table(folder: Path, result: EvaluateResult, statement: str) -> list[dict[str, Any]]:
-    store = Store.open(folder / "store")
-    with open_run(store, store.run(result.run), read_only=True) as connection:
-        return records(connection, statement)
+    return read_run(Store.open(folder / "store"), statement, result.run)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,12 +69,12 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Baseline]:
         return passing(next((shares[word] for word in shares if f"{word}: it is" in question.text), 0.6))(question)
 
     with serving(JudgeEndpoint(reply)) as endpoint:
-        old = write_cases(folder / "old.jsonl", FEWER)
+        old = write_berths(folder / "old.jsonl", FEWER)
         yield Baseline(folder, endpoint, run(folder, endpoint, old, stop_when="never", fail_on=FailOn.NEVER).run)
 
 
 def test_clearly_good_answers_are_passed_after_a_few(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl")
+    dataset = write_berths(tmp_path / "rows.jsonl", ROWS)
     with serving(JudgeEndpoint(passing(0.97))) as endpoint:
         result = run(tmp_path, endpoint, dataset)
         asked = len(endpoint.log)
@@ -119,7 +97,7 @@ def test_clearly_good_answers_are_passed_after_a_few(tmp_path: Path) -> None:
 
 
 def test_clearly_bad_answers_fail_after_a_few_and_the_failure_is_named(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl")
+    dataset = write_berths(tmp_path / "rows.jsonl", ROWS)
     with serving(JudgeEndpoint(passing(0.4))) as endpoint:
         result = run(tmp_path, endpoint, dataset)
         asked = len(endpoint.log)
@@ -130,7 +108,7 @@ def test_clearly_bad_answers_fail_after_a_few_and_the_failure_is_named(tmp_path:
 
 
 def test_at_the_edge_all_is_judged_and_the_outcome_says_what_kept_it_going(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 100)
+    dataset = write_berths(tmp_path / "rows.jsonl", 100)
     with serving(JudgeEndpoint(passing(0.75))) as endpoint:
         result = run(tmp_path, endpoint, dataset)
         whole = run(tmp_path, endpoint, dataset, stop_when="never")
@@ -145,7 +123,7 @@ def test_at_the_edge_all_is_judged_and_the_outcome_says_what_kept_it_going(tmp_p
 
 
 def test_the_same_command_again_decides_the_same_and_asks_nothing(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", FEWER)
+    dataset = write_berths(tmp_path / "rows.jsonl", FEWER)
     with serving(JudgeEndpoint(passing(0.9))) as endpoint:
         first = run(tmp_path, endpoint, dataset)
         asked = len(endpoint.log)
@@ -165,7 +143,7 @@ def test_the_same_command_again_decides_the_same_and_asks_nothing(tmp_path: Path
 
 def test_the_order_of_the_dataset_has_no_part_in_the_decision(tmp_path: Path) -> None:
     """The first fifth of the file is good, the rest is bad."""
-    dataset = write_cases(tmp_path / "rows.jsonl")
+    dataset = write_berths(tmp_path / "rows.jsonl", ROWS)
 
     def reply(question: Question) -> str:
         number = int(question.text.split("berth ")[1].split("?")[0])
@@ -178,7 +156,7 @@ def test_the_order_of_the_dataset_has_no_part_in_the_decision(tmp_path: Path) ->
 
 
 def test_of_two_models_the_bad_one_is_named(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", models=("good", "bad"))
+    dataset = write_berths(tmp_path / "rows.jsonl", ROWS, ("good", "bad"))
 
     def reply(question: Question) -> str:
         return json.dumps({"rationale": "So.", "rating": "no" if "bad: It is" in question.text else "yes"})
@@ -191,7 +169,7 @@ def test_of_two_models_the_bad_one_is_named(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_judge_cannot_score_count_as_worst_for_a_pass(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 100)
+    dataset = write_berths(tmp_path / "rows.jsonl", 100)
 
     def reply(question: Question) -> str:
         lost = hashlib.sha256(question.text.split("\nYour last reply")[0].encode()).digest()[4] % 4 == 0
@@ -216,7 +194,7 @@ def test_rows_that_the_judge_cannot_score_count_as_worst_for_a_pass(tmp_path: Pa
 def test_what_cannot_be_stopped_is_refused_before_anything_is_paid(
     tmp_path: Path, more: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 60)
+    dataset = write_berths(tmp_path / "rows.jsonl", 60)
     monkeypatch.chdir(tmp_path)
     Path("information.toml").write_text('name = "i"\nbase = "default"\n[rules.judge]\nrole = "information"\n')
     with serving(JudgeEndpoint(passing(1))) as endpoint:
@@ -288,7 +266,7 @@ def test_copies_are_judged_with_their_original_and_means_decide_only_a_failure(
 def test_with_a_store_in_a_bucket_the_waves_are_looked_at_and_found_again_from_another_host(
     tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 150)
+    dataset = write_berths(tmp_path / "rows.jsonl", 150)
     found = []
     with serving(JudgeEndpoint(passing(0.88))) as endpoint:
         for host in ("here", "there"):
@@ -303,7 +281,7 @@ def test_with_a_store_in_a_bucket_the_waves_are_looked_at_and_found_again_from_a
 
 
 def test_what_fails_without_a_judge_is_decided_after_the_first_wave(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 100)
+    dataset = write_berths(tmp_path / "rows.jsonl", 100)
     with serving(JudgeEndpoint(passing(0.78))) as endpoint:
         result = run(tmp_path, endpoint, dataset, evaluators=("databricks.correctness", "json_valid"))
         assert len(endpoint.log) == 50

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.processes.service import eventually
+from tests.support.processes.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +22,7 @@ from tests.support.judges.labelled_answers import (
     labelled_by_people,
     write_settings,
 )
+from tests.support.processes.waiting import kill_once
 
 ROWS = 120
 ACCURACY = {"low": 0.75, "middle": 0.8, "high": 0.85}
@@ -163,11 +161,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(judges: JudgeEndpoint,
     asked = len(judges.log)
     command = [sys.executable, "-m", "leadline.cli.main", "judges", "compare", "high", "panel"]
     killed = subprocess.Popen(command, start_new_session=True)
-    until = time.monotonic() + 60
-    while len(judges.answered) < asked + 80 and time.monotonic() < until:
-        time.sleep(0.05)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait(10)
+    kill_once(lambda: len(judges.answered) >= asked + 80, killed)
     judges.latency = 0.0
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert "high agrees with people more often" in ended.stdout or "not told apart" in ended.stdout

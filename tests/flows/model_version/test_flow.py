@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,6 +20,7 @@ from leadline.tasks.store.store import Store
 from tests.flows.evaluate.test_task_graph import History
 from tests.support.judges.judge_endpoint import Question, serving
 from tests.support.processes.rag_app import TARGET, RagApp
+from tests.support.processes.waiting import kill_once
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -163,13 +162,7 @@ def test_answers_that_come_with_the_event_are_taken_and_nothing_is_asked(world: 
 def test_a_killed_evaluation_is_taken_over_and_repeats_no_finished_call(world: World) -> None:
     world.app.latency = 0.4
     process = world.start(world.config("v1"))
-    deadline = time.monotonic() + 90
-    while len(world.app.answered) < CASES // 3:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_once(lambda: len(world.app.answered) >= CASES // 3, process)
     answered = len(world.app.answered)
     assert answered < CASES
     world.app.latency = 0.0

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -17,8 +14,9 @@ import httpx
 import pytest
 import yaml
 
-from leadline.flows.prefect.server import NO_TELEMETRY, RETENTION
-from tests.support.processes.ports import free_port
+from leadline.flows.prefect.server import RETENTION
+from tests.support.processes.prefect_api import prefect_api
+from tests.support.processes.waiting import eventually
 
 COMPOSE = Path(__file__).parents[3] / "deployments" / "compose.yaml"
 PERIOD_S = int(RETENTION["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"])
@@ -27,48 +25,17 @@ PERIOD_S = int(RETENTION["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"])
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """A server with the settings of the service that looks for what is old every second."""
-    port = free_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    often = {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-        env=kept | NO_TELEMETRY | RETENTION | often, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    api = f"http://127.0.0.1:{port}/api"
-    try:
-        eventually(lambda: answers(api), process)
+    often = {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "1"}
+    with prefect_api(tmp_path / "prefect", os.environ | RETENTION | often) as api:
         yield api
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def answers(api: str) -> bool:
-    try:
-        return httpx.get(f"{api}/health", trust_env=False, timeout=5).is_success
-    except httpx.HTTPError:
-        return False
-
-
-def eventually(condition: Any, process: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + 150
-    while not condition():
-        assert process is None or process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def post(api: str, path: str, body: Any) -> Any:
-    deadline = time.monotonic() + 60
-    while True:  # SQLite is busy where the server cleans up every second
+    def answered() -> httpx.Response | None:
         reply = httpx.post(f"{api}{path}", json=body, trust_env=False, timeout=60)
-        if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
-            break
-        time.sleep(0.2)
+        return None if reply.status_code == httpx.codes.SERVICE_UNAVAILABLE else reply  # its SQLite is busy
+
+    reply = eventually(answered, 60, f"an answer to {path}")
     reply.raise_for_status()
     return reply.json() if reply.content else None
 
@@ -82,10 +49,10 @@ def run_of(api: str, flow: str, state: str = "COMPLETED") -> str:
     return run
 
 
-def age(home: Path, run: str, by_s: float) -> None:
+def age(folder: Path, run: str, by_s: float) -> None:
     """Let a run have begun and ended some time ago; nobody can ask a server for that."""
     then = (datetime.now(UTC) - timedelta(seconds=by_s)).strftime("%Y-%m-%d %H:%M:%S.%f")
-    with closing(sqlite3.connect(home / "prefect.db", timeout=60)) as database:
+    with closing(sqlite3.connect(folder / "prefect" / "prefect.db", timeout=60)) as database:
         changed = database.execute(
             "UPDATE flow_run SET start_time = ?, end_time = CASE WHEN end_time IS NULL THEN NULL ELSE ? END "
             "WHERE replace(id, '-', '') = ?",
@@ -111,7 +78,7 @@ def test_old_flow_runs_go_with_their_logs_and_young_and_running_ones_stay(server
     age(tmp_path, young, PERIOD_S - 3600)
     age(tmp_path, running, PERIOD_S + 3600)
     age(tmp_path, old, PERIOD_S + 3600)
-    eventually(lambda: not there(server, old) and lines(server, old) == 0)
+    eventually(lambda: not there(server, old) and lines(server, old) == 0, 150, "the old run is gone")
     assert there(server, young)
     assert lines(server, young) == 1
     assert there(server, running)

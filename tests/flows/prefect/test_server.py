@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
 import os
 import signal
@@ -43,6 +42,7 @@ from leadline.flows.shared.logs import new_log, tail
 from leadline.tasks.ground.files import locked, state_folder
 from leadline.tasks.ground.processes import process_record
 from tests.support.prefect_schema import statements
+from tests.support.processes.http_servers import QuietHandler, serving_http
 from tests.support.processes.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +67,7 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-class Health(http.server.BaseHTTPRequestHandler):
+class Health(QuietHandler):
     status = 200
 
     def do_GET(self) -> None:
@@ -75,16 +75,11 @@ class Health(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"true")
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
 def api() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/api"
-        server.shutdown()
+    with serving_http(Health) as address:
+        yield f"{address}/api"
 
 
 def test_an_api_answers_when_it_is_healthy_or_wants_a_key(api: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import http.server
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -29,6 +29,7 @@ from leadline.flows.prefect.server_outage import not_waiting, outlast_outages, w
 from leadline.tasks.ground import outages
 from tests.support.judges.judge_endpoint import serving
 from tests.support.processes.cut_line import CutLine
+from tests.support.processes.http_servers import QuietHandler, running, serving_http
 from tests.support.processes.ports import free_port
 from tests.support.processes.prefect_api import start_server
 from tests.support.processes.rag_app import TARGET, RagApp
@@ -37,7 +38,7 @@ from tests.tasks.compare.two_runs import completed
 outlast_outages()
 
 
-class Recovering(http.server.BaseHTTPRequestHandler):
+class Recovering(QuietHandler):
     """Says what its server's list of statuses says, and 200 when that is empty."""
 
     statuses: list[int]
@@ -49,17 +50,11 @@ class Recovering(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"true")
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
 
 @contextmanager
 def api(port: int, *statuses: int) -> Iterator[str]:
-    handler = type("Handler", (Recovering,), {"statuses": list(statuses)})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{port}/"
-        server.shutdown()
+    with serving_http(type("Handler", (Recovering,), {"statuses": list(statuses)}), port) as address:
+        yield f"{address}/"
 
 
 @pytest.fixture(autouse=True)
@@ -156,12 +151,11 @@ def untrusted(tmp_path: Path) -> Iterator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate(tmp_path))
     handler = type("Handler", (Recovering,), {"statuses": []})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"https://localhost:{server.server_port}/"
-        server.shutdown()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with running(server) as port:
+        yield f"https://localhost:{port}/"
 
 
 def test_a_certificate_that_is_not_trusted_is_no_outage(untrusted: str, tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ def test_a_command_writes_nothing_else_to_standard_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     rows = [{"case": f"c{n}", "model": "m", "expected_answer": "a b", "actual_answer": "a b"} for n in range(3)]
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert run(["--store", "store", "evaluate", "rows.jsonl", "-e", "bleu", "--server", "none", "--json"]) == 0

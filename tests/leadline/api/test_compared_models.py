@@ -52,10 +52,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def evaluate(endpoint: JudgeEndpoint, answers: Sequence[dict[str, Any]], **more: Any) -> Any:
-    Path("leadline.toml").write_text(
-        f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\n'
-        "down_after_s = 1.0\ndeadline_s = 3.0\n"
-    )
+    Path("leadline.toml").write_text(endpoint.toml(down_after_s=1.0, deadline_s=3.0))
     return leadline.evaluate(list(answers), metrics=["pairwise.preference"], store="store", **more)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.support.processes.terminal import Terminal
+from tests.support.processes.waiting import kill_once
 
 CASES = 60
 IN_FLIGHT = 4
@@ -60,19 +58,11 @@ def test_a_killed_collection_is_finished_by_the_same_command(suite: Path, termin
     command = ("collect", str(suite), "--targets", "targets.yaml", "-o", "answers.jsonl", "--json")
     app.latency = 0.3
     process = terminal.start(*command)
-    deadline = time.monotonic() + 90
-    while len(app.answered) < CASES // 3:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_once(lambda: len(app.answered) >= CASES // 3, process)
     assert not (terminal.folder / "answers.jsonl").exists()
     before = len(app.answered)
     app.latency = 0.0
-    code, out, err = terminal.run(*command)
-    assert code == 0, err
-    result = json.loads(out)
+    result = json.loads(terminal.run(*command).stdout)
     assert (result["answered"], result["failed"]) == (CASES, 0)
     assert result["reused"] >= before - IN_FLIGHT
     assert len(app.log) <= CASES + 2 * IN_FLIGHT
@@ -89,21 +79,9 @@ def test_a_killed_collection_is_finished_by_the_same_command(suite: Path, termin
 def test_a_version_is_checked_by_one_command(suite: Path, terminal: Terminal) -> None:
     with serving(JudgeEndpoint(reply=reply)) as endpoint:
         target = ("--target", "openai/berths-{{ version }}", "--api-base", endpoint.url)
-        command = (
-            "service",
-            "check-version",
-            "berths",
-            "v1",
-            str(suite),
-            *target,
-            "-e",
-            "text_matching",
-            "--set",
-            "processes=1",
-        )
-        code, out, err = terminal.run(*command)
-    assert code == 0, err
-    assert "PASS: There is no earlier version" in out
+        command = ("service", "check-version", "berths", "v1", str(suite), *target)
+        done = terminal.run(*command, "-e", "text_matching", "--set", "processes=1")
+    assert "PASS: There is no earlier version" in done.stdout
     assert {line.question.body["model"] for line in endpoint.log} == {"berths-v1"}
     assert len(endpoint.log) == CASES
 

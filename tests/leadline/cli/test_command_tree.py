@@ -48,7 +48,6 @@ def expected(names: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     yield
     commands.cache_clear()

@@ -34,7 +34,6 @@ def runs(made: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path
     """The ids of these runs, in a store of this test's own."""
     shutil.copytree(made[0], tmp_path / "store")
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made[1]
 
 
@@ -124,7 +123,6 @@ def test_a_metric_of_one_side_is_printed_as_not_compared_and_changes_no_exit_cod
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     toys = (Toy(metrics=(SCORE,)), Toy("other", metrics=(LOWER,)))
     scores = [Given("c000", "m", 0.5), Given("c000", "m", 0.9, "harm", "other")]
     both = completed(tmp_path, scores, rows=cases(1), evaluators=toys).id

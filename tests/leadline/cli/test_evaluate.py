@@ -96,7 +96,6 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(f"{prepare}.load_dataset", lambda *args, **options: world.load(*args, **options))
     monkeypatch.setattr(f"{prepare}.applicable_to", lambda choice, dataset: choice)
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return world
 
 

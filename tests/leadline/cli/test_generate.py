@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from leadline.tasks.generate import read_corpus
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.author import author
 from tests.support.processes.terminal import Terminal
+from tests.support.processes.waiting import kill_once
 
 CHUNKS = 24
 QUESTIONS = 2
@@ -63,20 +61,12 @@ def test_a_killed_generation_is_finished_by_the_same_command(
     command = ("data", "generate", "handbook", "--questions", str(QUESTIONS), "--chunk-size", "100", "--overlap", "0")
     endpoint.latency = 0.3
     process = terminal.start(*command, "--json")
-    deadline = time.monotonic() + 90
-    while len(endpoint.answered) < CALLS // 3:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_once(lambda: len(endpoint.answered) >= CALLS // 3, process)
     output = terminal.folder / "handbook.questions.jsonl"
     assert not output.exists()
     before = len(endpoint.answered)
     endpoint.latency = 0.0
-    code, out, err = terminal.run(*command, "--json")
-    assert code == 0, err
-    result = json.loads(out)
+    result = terminal.json(*command)
     assert (result["chunks"], result["cases"], result["failed"]) == (CHUNKS, CHUNKS * QUESTIONS, 0)
     assert result["reused"] >= before - IN_FLIGHT
     assert result["calls"] + result["reused"] == CALLS
@@ -86,11 +76,9 @@ def test_a_killed_generation_is_finished_by_the_same_command(
         assert not path.is_file() or b"very-secret" not in path.read_bytes(), path
 
     rows = rows_of(output)
-    code, out, err = terminal.run("evaluate", output.name, "-e", "bleu", "--processes", "1")
-    assert code == 0, err
+    terminal.run("evaluate", output.name, "-e", "bleu", "--processes", "1")
     (terminal.folder / "app.py").write_text("def answer(case):\n    return {'answer': case.question}\n")
-    code, out, err = terminal.run("collect", output.name, "--model", "python:app:answer", "-o", "answers.jsonl")
-    assert code == 0, err
+    terminal.run("collect", output.name, "--model", "python:app:answer", "-o", "answers.jsonl")
     answers = rows_of(terminal.folder / "answers.jsonl")
     assert [row["case"] for row in answers] == [row["case"] for row in rows]
     assert answers[0]["metadata"] == rows[0]["metadata"]
@@ -102,38 +90,24 @@ def test_what_failed_and_was_dropped_is_said(handbook: Path, terminal: Terminal,
     (handbook / "copy.md").write_text((handbook / "0.md").read_text())
     (handbook / "picture.png").write_bytes(b"x")
     command = ("data", "generate", "handbook", "-o", "few.jsonl", "--questions", "1", "--max-chunks", "4")
-    code, out, err = terminal.run(*command, "--max-calls", "5")
-    assert code == 0, err
-    assert "Left out  " in out
-    assert "5 made" in out
-    assert "Files of other kinds were passed over: 1 .png." in err
-    assert "The budget of 5 calls is spent. Raise --max-calls." in err
-    assert "The same command asks again for what failed." in err
-    code, out, err = terminal.run(*command, "--json")
-    assert (code, json.loads(out)["cases"], len(endpoint.log)) == (0, 4, 8)
+    done = terminal.run(*command, "--max-calls", "5")
+    assert "Left out  " in done.stdout
+    assert "5 made" in done.stdout
+    assert "Files of other kinds were passed over: 1 .png." in done.stderr
+    assert "The budget of 5 calls is spent. Raise --max-calls." in done.stderr
+    assert "The same command asks again for what failed." in done.stderr
+    assert (terminal.json(*command)["cases"], len(endpoint.log)) == (4, 8)
 
 
 @pytest.mark.slow
 def test_documents_are_read_once(
-    handbook: Path, endpoint: JudgeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_server: None
+    handbook: Path, endpoint: JudgeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
     monkeypatch.setattr(generate, "read_corpus", lambda *args, **how: read.append(args) or read_corpus(*args, **how))
     monkeypatch.setenv("LEADLINE_JUDGE_API_KEY", "key-very-secret-1")
     monkeypatch.chdir(tmp_path)
-    command = [
-        "data",
-        "generate",
-        "handbook",
-        "--judge",
-        "author",
-        "--max-chunks",
-        "2",
-        "--questions",
-        "1",
-        "--server",
-        "none",
-    ]
+    command = "data generate handbook --judge author --max-chunks 2 --questions 1 --server none".split()
     assert leadline(["--store", "store", "-q", *command]) == 0
     assert len(read) == 1
 

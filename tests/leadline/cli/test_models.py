@@ -67,18 +67,8 @@ def test_detoxifys_names_are_known_to_pull_as_to_the_evaluator(name: str, fetche
 
 
 def test_another_commit_of_a_known_model_is_fetched_as_the_same_kind(fetched: list[ModelRef]) -> None:
-    assert (
-        run(
-            [
-                "evaluators",
-                "models",
-                "pull",
-                f"vectara/hallucination_evaluation_model@{'1' * 40}",
-                f"gpt2-medium@{'2' * 40}",
-            ]
-        )
-        == 0
-    )
+    others = f"vectara/hallucination_evaluation_model@{'1' * 40}", f"gpt2-medium@{'2' * 40}"
+    assert run(["evaluators", "models", "pull", *others]) == 0
     assert fetched[0] == ModelRef("consistency", "vectara/hallucination_evaluation_model", "1" * 40)
     assert (fetched[1].source, fetched[1].revision) == ("gpt2-medium", "2" * 40), "as evaluators take it"
 
@@ -131,9 +121,12 @@ def test_the_list_has_alternatives_and_about_how_much_there_is_to_fetch(capsys: 
     assert listed[FLAN.source, "language_model"]["download_bytes"] == 990_000_000
     assert listed[FLAN.source, "tokenizer"]["evaluators"] == ["hallucination"]
     assert listed["unitary/toxic-bert", "classifier"]["evaluators"] == ["toxicity"]
+    assert listed["BAAI/bge-small-en-v1.5", "embedder"]["present"] is False
     assert all(one["download_bytes"] for one in listed.values() if one["source"] != "offline")
     assert run(["evaluators", "models"]) == 0
-    assert "about 131 GB" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "about 131 GB" in shown
+    assert "no: " in shown
 
 
 def test_every_pinned_model_has_a_size() -> None:

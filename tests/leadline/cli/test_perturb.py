@@ -14,7 +14,6 @@ from tests.support.judges.judge_endpoint import JudgeEndpoint, broken, serving
 @pytest.fixture
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     path = tmp_path / "suite.jsonl"
     cases = [{"case": f"c{n}", "question": f"Why is gate {n} closed today?"} for n in range(3)]
     path.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
@@ -95,7 +94,6 @@ def test_a_copy_that_the_judge_did_not_write_is_left_out_and_said(
         ["data", "perturb", "SUITE"],
         ["data", "perturb", "SUITE", "--with", "typo:enormous"],
         ["data", "perturb", "SUITE", "--with", "typo", "-o", "SUITE"],
-        ["data", "perturb", "nosuch.json", "--with", "typo"],
         ["data", "perturb", "SUITE", "--with", "typo", "--copies", "0"],
     ],
 )

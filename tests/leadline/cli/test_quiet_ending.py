@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.judges.berths import passing
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
+from tests.support.processes.terminal import Terminal
+from tests.support.processes.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
 
@@ -34,15 +33,9 @@ def stop(
     folder: Path, number: signal.Signals, arguments: list[str], begun: Callable[[], bool]
 ) -> tuple[int, list[str]]:
     """Run an evaluation, signal its process alone once it has begun, and return the exit code and what was said."""
-    command = [sys.executable, "-m", "leadline.cli.main", "--store", str(folder / "store"), "evaluate"]
-    environment = os.environ | {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(Path.cwd())}
-    with subprocess.Popen(
-        [*command, str(folder / "rows.jsonl"), *arguments, "--server", "none"], cwd=folder, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as process:  # fmt: skip
-        while not begun():
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.02)
+    command = ("evaluate", "rows.jsonl", *arguments, "--server", "none", "--store", "store")
+    with Terminal(folder).start(*command) as process:
+        eventually(begun, 100, "the run has begun", process)
         process.send_signal(number)
         out, error = process.communicate(timeout=100)  # until its last process has closed standard error
     assert out == ""
@@ -61,11 +54,8 @@ def test_a_pool_of_processes_ends_without_a_word(number: signal.Signals, code: i
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_calls_in_flight_end_without_a_word(number: signal.Signals, code: int, tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.jsonl", 200)
-    reply = json.dumps({"rationale": "Because.", "rating": "yes"})
-    with serving(JudgeEndpoint(lambda _: reply, latency=0.3)) as endpoint:
-        (tmp_path / "leadline.toml").write_text(
-            f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\nmax_in_flight = 4\n'
-        )
+    with serving(JudgeEndpoint(passing(1.0), latency=0.3)) as endpoint:
+        (tmp_path / "leadline.toml").write_text(endpoint.toml(max_in_flight=4))
         ended = stop(tmp_path, number, ["-e", "databricks.correctness"], lambda: len(endpoint.log) > 8)
     code_of, said = ended
     assert (code_of, said[-1]) == (code, SENTENCE)

@@ -24,7 +24,6 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
     make_run(store, FIRST)
     make_run(store, SECOND, values=(1.0, 0.9, 0.7))
     monkeypatch.setenv("LEADLINE_STORE", str(store.root))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return store
 
 
@@ -304,23 +303,6 @@ def test_suites_say_what_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
             "evaluators"
         ]
     )
-
-
-def test_models_say_what_is_here_and_who_needs_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    listed = {one["source"]: one for one in json.loads(output_of(capsys, "evaluators", "models", "--json"))}
-    assert "offline" in listed
-    absent = listed["BAAI/bge-small-en-v1.5"]
-    assert absent["present"] is False
-    assert absent["evaluators"]
-    assert "no: " in output_of(capsys, "evaluators", "models")
-
-
-def test_pull_of_what_needs_no_weights_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "needs no weights" in error_of(capsys, "evaluators", "models", "pull", "bleu")
-    assert "names no model" in error_of(capsys, "evaluators", "models", "pull", "no such model!")
 
 
 def add_instrument_problem(store: Store, run_id: str) -> None:

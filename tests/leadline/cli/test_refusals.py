@@ -16,7 +16,6 @@ SUITE = '{"key": "c1", "question": "Q?", "expected_answer": "A", "model": "m", "
 @pytest.fixture(autouse=True)
 def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     for name in ("PREFECT_API_URL", "LEADLINE_JUDGE", "LEADLINE_TARGETS"):
@@ -73,9 +72,7 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -
             "The price of the model 'm' is unknown, so a cost limit",
         ),
         (["evaluate", "--plan", "nowhere.json"], "there is no such file"),
-        (["collect", "nowhere.json", "--model", "python:json:dumps"], "there is no such file"),
         (["collect", "suite.jsonl", "--targets", "nowhere.toml"], "nowhere.toml"),
-        (["data", "generate", "nowhere.md", "--judge", "openai/gpt-x"], "nowhere.md"),
         (["data", "perturb", "nowhere.json", "--with", "typo"], "there is no such file"),
         (["data", "perturb", "suite.jsonl", "--with", "nonsense"], "no perturbation called 'nonsense'"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -86,57 +87,27 @@ ADDRESS = "//user:canary-in-an-address@127.0.0.1"
 @pytest.mark.parametrize(
     "command",
     [
-        ("evaluate", "--plan", "d.jsonl", "-e", "sexism", "--judge", f"http:{ADDRESS}/v1"),
-        (
-            "evaluate",
-            "--plan",
-            "d.jsonl",
-            "-e",
-            "sexism",
-            "--judge",
-            "openai/m",
-            "--judge-api-base",
-            f"http:{ADDRESS}/v1",
-        ),
-        ("evaluate", "--plan", "d.jsonl", "-e", "bleu", "--embedder", f"https:{ADDRESS}/m"),
-        ("evaluate", "--plan", "d.jsonl", "-e", "bleu", "--dispatch", f"dask:{ADDRESS}:8786"),
-        ("evaluate", "--plan", f"https:{ADDRESS}/d.jsonl", "-e", "bleu"),
-        ("evaluate", "d.jsonl", "-e", "bleu", "--server", "none", "--against", f"https:{ADDRESS}/run"),
-        ("collect", "d.jsonl", "--model", f"http:{ADDRESS}/answer", "--server", "none"),
-        (
-            "service",
-            "check-version",
-            "m",
-            "1",
-            "d.jsonl",
-            "--set",
-            f"target.api_base=http:{ADDRESS}",
-            "--server",
-            "none",
-        ),
-        ("service", "check-version", "m", "1", "d.jsonl", "--target", f"http:{ADDRESS}", "--server", "none"),
-        ("store", "runs", "--store", f"s3:{ADDRESS}/prefix"),
+        f"evaluate --plan d.jsonl -e sexism --judge http:{ADDRESS}/v1",
+        f"evaluate --plan d.jsonl -e sexism --judge openai/m --judge-api-base http:{ADDRESS}/v1",
+        f"evaluate --plan d.jsonl -e bleu --embedder https:{ADDRESS}/m",
+        f"evaluate --plan d.jsonl -e bleu --dispatch dask:{ADDRESS}:8786",
+        f"evaluate --plan https:{ADDRESS}/d.jsonl -e bleu",
+        f"evaluate d.jsonl -e bleu --server none --against https:{ADDRESS}/run",
+        f"collect d.jsonl --model http:{ADDRESS}/answer --server none",
+        f"service check-version m 1 d.jsonl --set target.api_base=http:{ADDRESS} --server none",
+        f"service check-version m 1 d.jsonl --target http:{ADDRESS} --server none",
+        f"store runs --store s3:{ADDRESS}/prefix",
         *(
-            (
-                "evaluate",
-                "--plan",
-                "d.jsonl",
-                "-e",
-                "fact_check",
-                "--judge",
-                "openai/m",
-                "--param",
-                f"fact_check.search_tool={tool}",
-            )
+            f"evaluate --plan d.jsonl -e fact_check --judge openai/m --param 'fact_check.search_tool={tool}'"
             for tool in (f"https:{ADDRESS}/s", f"mcp+http:{ADDRESS}/mcp", f"mcp+stdio:server {ADDRESS}")
         ),
     ],
 )
 def test_an_address_with_a_password_is_refused_and_not_repeated(
-    command: tuple[str, ...], project: Path, capsys: pytest.CaptureFixture[str]
+    command: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "d.jsonl").write_text(json.dumps({"question": "q", "actual_answer": "a"}), encoding="utf-8")
-    assert run(command) == 2
+    assert run(shlex.split(command)) == 2
     streams = capsys.readouterr()
     assert "canary" not in streams.out + streams.err
     assert not [file for file in project.rglob("*") if file.is_file() and b"canary" in file.read_bytes()]

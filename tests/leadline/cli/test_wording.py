@@ -27,7 +27,6 @@ MARKUP = re.compile(r"`|\*\*|:\w+:`|::$", re.MULTILINE)
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("LEADLINE_LEDGER", raising=False)
     return Store.open(tmp_path / "store")
 

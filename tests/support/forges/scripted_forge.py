@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.processes.http_servers import QuietHandler, serving_http
 
 TOKEN: Final = "forge-token-f0r-tests-only"
 _GITHUB: Final = re.compile(r"/repos/harbour/bot/issues/(?:(7)/comments|comments/(\d+))")
@@ -67,7 +67,7 @@ class ScriptedForge:
         return found
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     forge: ScriptedForge
 
     def _answer(self) -> None:
@@ -135,9 +135,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = do_PUT = _answer
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 def _item(number: int, author: str, body: str) -> dict[str, Any]:
     """Return a comment with the fields of both forges."""
@@ -148,13 +145,5 @@ def _item(number: int, author: str, body: str) -> dict[str, Any]:
 def scripted_forge() -> Iterator[ScriptedForge]:
     """Serve a forge until the block ends."""
     forge = ScriptedForge()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"forge": forge}))
-    forge.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving_http(type("Handler", (_Handler,), {"forge": forge})) as forge.url:
         yield forge
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -139,6 +139,11 @@ class JudgeEndpoint:
         """The texts of the questions that got a proper reply, as often as they did."""
         return [line.question.text for line in self.log if line.answered]
 
+    def toml(self, name: str = "scripted", **settings: float | str) -> str:
+        """Return the table of ``leadline.toml`` that makes it a judge."""
+        table = {"model": "openai/judge", "api_base": self.url} | settings
+        return f"[judges.{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
         if scope["type"] != "http":

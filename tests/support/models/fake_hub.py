@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 import struct
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.support.processes.http_servers import QuietHandler, serving_http
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -77,7 +77,7 @@ class FakeHub:
 def serving(hub: FakeHub) -> Iterator[FakeHub]:
     """Serve a hub on loopback for the time of the block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_HEAD(self) -> None:
@@ -134,19 +134,8 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
             if body:
                 self.wfile.write(content)
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True)
-    thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving_http(Handler) as hub.url:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _etag(path: str, content: bytes) -> str:

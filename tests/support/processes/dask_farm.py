@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.support.processes.worker_farm import children, wait_for
+from tests.support.processes.descendants import kill_below
+from tests.support.processes.waiting import eventually
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -40,8 +39,8 @@ class DaskFarm:
         scheduler = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
         self._start("scheduler", scheduler)
         found = r"Scheduler at:\s+tcp://(\S+)"
-        wait_for(lambda: re.search(found, self.log("scheduler")), 60, "a scheduler")
-        self.address = f"dask://{re.search(found, self.log('scheduler'))[1]}"  # type: ignore[index]
+        said = eventually(lambda: re.search(found, self.log("scheduler")), 60, "a scheduler")
+        self.address = f"dask://{said[1]}"
         return self
 
     def __exit__(
@@ -68,22 +67,17 @@ class DaskFarm:
             command = ["-m", "leadline.cli.main", "service", "dask-worker", self.address, "--lane", lane]
             self._start(names[-1], [*command, "--processes", str(processes)])
         for name in names:
-            wait_for(lambda name=name: "Serves" in self.log(name), 60, f"{name} at work")
+            eventually(lambda name=name: "Serves" in self.log(name), 60, f"{name} at work")
         return names
 
     def kill_children(self, name: str) -> None:
         """``kill -9`` the processes that score, which the worker starts anew."""
-        for pid in children(self._processes[name].pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_below(self._processes[name])
 
     def kill(self, name: str) -> None:
         """``kill -9`` the scheduler, or a worker with all its processes."""
         process = self._processes.pop(name)
-        for pid in [process.pid, *children(process.pid)]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
+        kill_below(process, itself=True)
 
     def stop(self, name: str) -> int:
         """Send SIGTERM and return the exit code."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -38,6 +39,17 @@ def ended(processes: Sequence[tuple[int, str]], seconds: float = 60) -> list[tup
     while (left := alive(processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def kill_below(process: subprocess.Popen[bytes], *, itself: bool = False) -> None:
+    """``kill -9`` all processes below a process, after itself if that is to end too: it could start others."""
+    below = descendants(process.pid)
+    if itself:
+        process.kill()
+        process.wait()
+    for child, _ in below:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 def kill_started_since(moment: float) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+
+from tests.support.processes.http_servers import QuietHandler, serving_http
 
 
 @dataclass
@@ -17,12 +16,14 @@ class Collector:
     Attributes:
         url: The endpoint.
         received: Path and body of each request, in order.
-        refused: Paths that are answered with 404.
+        headers: Their headers.
+        answer: Returns the status that a request to a path is answered with.
     """
 
     url: str = ""
     received: list[tuple[str, bytes]] = field(default_factory=list)
-    refused: set[str] = field(default_factory=set)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    answer: Callable[[str], int] = lambda path: 200
 
     def bodies(self, path: str = "") -> list[bytes]:
         """Return the bodies that came to a path, or to all."""
@@ -34,20 +35,12 @@ def collecting() -> Iterator[Collector]:
     """Run a collector until the block ends."""
     collector = Collector()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             collector.received.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(404 if self.path in collector.refused else 200)
+            collector.headers.append(dict(self.headers))
+            self.send_response(collector.answer(self.path))
             self.end_headers()
 
-        def log_message(self, *args: Any) -> None:
-            """Say nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    collector.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving_http(Handler) as collector.url:
         yield collector
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from leadline.flows.prefect.server import BATCHED_WRITES, NO_TELEMETRY, answers, command
 from tests.support.processes.ports import free_port
+from tests.support.processes.waiting import eventually
 
 START_S = 90
 
@@ -29,22 +29,15 @@ def start_server(home: Path, port: int, environment: Mapping[str, str] | None = 
         )  # fmt: skip
 
 
-def wait_until_answering(api: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_S
-    while not answers(api, 1):
-        assert process.poll() is None, "the server ended"
-        assert time.monotonic() < deadline, "the server does not answer"
-        time.sleep(0.05)
-
-
 @contextmanager
 def prefect_api(home: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """Run a server for the block, and yield the address of its API; at the end it writes all that it has received."""
     port = free_port()
+    api = f"http://127.0.0.1:{port}/api"
     process = start_server(home, port, environment)
     try:
-        wait_until_answering(f"http://127.0.0.1:{port}/api", process)
-        yield f"http://127.0.0.1:{port}/api"
+        eventually(lambda: answers(api, 1), START_S, "the server answers", process)
+        yield api
     finally:
         process.send_signal(signal.SIGTERM)
         try:

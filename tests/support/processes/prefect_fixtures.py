@@ -25,6 +25,15 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
+def api_url(api: dict[str, str]) -> Iterator[str]:
+    """The address of the shared server, which Prefect in this process uses for the test."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: api["PREFECT_API_URL"]}):
+        yield api["PREFECT_API_URL"]
+
+
+@pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a command do what it does before it runs, and fail where it would then look for a server."""
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import httpx
 
-from tests.support.processes.service import eventually
+from tests.support.processes.waiting import eventually
 
 
 class Server:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.support.processes.http_servers import QuietHandler, running
 
 
 @dataclass
@@ -34,7 +35,7 @@ def http_site() -> Iterator[Received]:
     """Answer every GET alike."""
     got = Received()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             got.messages.append((self.path, self.headers.get("Authorization", "")))
             self.send_response(got.status)
@@ -43,10 +44,7 @@ def http_site() -> Iterator[Received]:
             self.end_headers()
             self.wfile.write(got.content)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with _serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler), got):
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as got.port:
         yield got
 
 
@@ -55,7 +53,7 @@ def http_receiver() -> Iterator[Received]:
     """Take JSON by POST."""
     got = Received()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if got.status == 200:
@@ -63,10 +61,7 @@ def http_receiver() -> Iterator[Received]:
             self.send_response(got.status)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with _serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler), got):
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as got.port:
         yield got
 
 
@@ -90,18 +85,5 @@ def smtp_receiver() -> Iterator[Received]:
                 if command == b"QUIT":
                     return
 
-    with _serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler), got):
+    with running(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as got.port:
         yield got
-
-
-@contextmanager
-def _serving(server: socketserver.TCPServer, got: Received) -> Iterator[None]:
-    got.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

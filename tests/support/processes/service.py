@@ -11,19 +11,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import httpx
 
 from leadline.deployments.processes import dying_with_us
 from leadline.deployments.service import running
+from tests.support.processes.waiting import eventually
 
 START_S: Final = 240.0
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,15 +86,6 @@ class LiveService:
         return eventually(done, seconds, f"flow run {run} ended")
 
 
-def eventually(question: Callable[[], T | None], seconds: float, what: str) -> T:
-    """Ask until the answer is something."""
-    deadline = time.monotonic() + seconds
-    while not (answer := question()):
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.2)
-    return answer
-
-
 def serving(workers: Mapping[str, int], environment: Mapping[str, str] | None = None) -> Iterator[LiveService]:
     """Start the service with these workers, in a folder of its own, and end it."""
     with tempfile.TemporaryDirectory(prefix="leadline-service-", ignore_cleanup_errors=True) as name:
@@ -125,15 +115,11 @@ def serving(workers: Mapping[str, int], environment: Mapping[str, str] | None = 
                 stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=dying_with_us(signal.SIGTERM),
             )  # fmt: skip
         try:
-            deadline = time.monotonic() + START_S
-            while not (record := running(folder) or {}).get("api"):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
+            api = eventually(lambda: (running(folder) or {}).get("api"), START_S, f"see {log}", process)
             written = (folder / "env").read_text().splitlines()
             values = dict(line.removeprefix("export ").split("=", 1) for line in written)
             shell = {key: value.strip("'") for key, value in values.items()}
-            yield LiveService(folder, str(record["api"]), kept | own | shell)
+            yield LiveService(folder, str(api), kept | own | shell)
         finally:
             process.terminate()
             try:

@@ -6,8 +6,6 @@ repeated that was not in flight at a kill, a process was left behind, or a kille
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import random
 import signal
@@ -18,14 +16,15 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from leadline.tasks.db import open_run
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Store
-from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.judges.berths import passing, write_berths
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.descendants import descendants, ended
+from tests.support.stores.results import scores_of
 
 KILLS: Final = 50
 EVALUATORS: Final = ("databricks.correctness", "databricks.relevance_to_query")
@@ -92,20 +91,13 @@ class Soak:
         self._draw = random.Random(seed)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEADLINE_", "PREFECT_"))}
         self._environment = kept | {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(Path.cwd())}
-        (folder / "leadline.toml").write_text(
-            f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\nmax_in_flight = {IN_FLIGHT}\n'
-            f"start_in_flight = {IN_FLIGHT}\n"
-        )
+        (folder / "leadline.toml").write_text(endpoint.toml(max_in_flight=IN_FLIGHT, start_in_flight=IN_FLIGHT))
         self.grow()
 
     def grow(self) -> None:
         """Add rows to the dataset."""
-        with (self.folder / "rows.jsonl").open("a", encoding="utf-8") as file:
-            for number in range(self.rows, self.rows + BATCH):
-                row = {"case": f"c{number}", "model": "m", "question": f"How deep is berth {number}?",
-                       "expected_answer": f"{number} m", "actual_answer": f"It is {number} m."}  # fmt: skip
-                file.write(json.dumps(row) + "\n")
         self.rows += BATCH
+        write_berths(self.folder / "rows.jsonl", self.rows)
 
     def command(self, store: str) -> list[str]:
         """Return the command that evaluates the dataset."""
@@ -148,23 +140,6 @@ class Soak:
             raise RuntimeError(done.stderr)
 
 
-def reply(question: Question) -> str:
-    """Say what a judge would say, the same to the same question."""
-    rating = "yes" if hashlib.sha256(question.text.encode()).digest()[0] % 3 else "no"
-    return json.dumps({"rationale": "Because of the harbour.", "rating": rating})
-
-
-def scores(store: Store) -> set[tuple[Any, ...]]:
-    """Return all scores of the latest run."""
-    with open_run(store, store.runs()[-1], read_only=True) as connection:
-        return set(
-            connection.execute(
-                "SELECT metric_id, case_key, status::VARCHAR, reason, value FROM scores JOIN rows USING (row_id) "
-                "JOIN cases USING (case_id)"
-            ).fetchall()
-        )
-
-
 def soak(folder: Path, kills: int, seed: int = 1) -> Figures:
     """Kill evaluations so many times, end the work, and compare it with what nobody disturbed.
 
@@ -174,7 +149,7 @@ def soak(folder: Path, kills: int, seed: int = 1) -> Figures:
         seed: Of the moments of the kills.
     """
     began = time.monotonic()
-    with serving(JudgeEndpoint(reply, latency=LATENCY_S)) as endpoint:
+    with serving(JudgeEndpoint(passing(0.67), latency=LATENCY_S)) as endpoint:
         run = Soak(folder, endpoint, seed)
         while run.kills < kills:
             run.kill_one()
@@ -182,7 +157,7 @@ def soak(folder: Path, kills: int, seed: int = 1) -> Figures:
         asked = Counter(line.question.text for line in endpoint.log)
         run.finish("whole")
     store = Store.open(folder / "killed")
-    found, whole = scores(store), scores(Store.open(folder / "whole"))
+    found, whole = (set(scores_of(each)) for each in (store, Store.open(folder / "whole")))
     lost_calls = sum(bool(ask["lost"]) for ask in read_ledger(store).asks())
     return Figures(
         kills=run.kills,

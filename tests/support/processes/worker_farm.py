@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
 
+from tests.support.processes.descendants import kill_below
 from tests.support.processes.prefect_api import prefect_api
+from tests.support.processes.waiting import eventually
 
 LANES: Final = ("cpu", "gpu", "judge")
 _DEPLOY: Final = """
@@ -78,7 +78,7 @@ class Farm:
         """Start workers side by side, wait until they are online, and return their names."""
         names = [self._spawn(pool, limit) for pool in pools]
         for pool, name in zip(pools, names, strict=True):
-            wait_for(lambda pool=pool, name=name: name in self.online(pool), 60, f"{name} online")
+            eventually(lambda pool=pool, name=name: name in self.online(pool), 60, f"{name} online")
         return names
 
     def _spawn(self, pool: str, limit: int) -> str:
@@ -103,16 +103,11 @@ class Farm:
 
     def kill_shards(self, name: str) -> None:
         """``kill -9`` the flow runs of a worker, which lives on."""
-        for pid in children(self._workers[name].pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_below(self._workers[name])
 
     def stop_workers(self) -> None:
         for process in self._workers.values():
-            for pid in [*children(process.pid), process.pid]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            process.wait()
+            kill_below(process, itself=True)
         for name in self._workers:
             pool = name.rpartition("-")[0]
             self._ask("DELETE", f"/work_pools/{pool}/workers/{name}")
@@ -141,19 +136,3 @@ class Farm:
     def shards_in(self, state: str, run: str) -> list[dict[str, Any]]:
         """Return those in a state."""
         return [one for one in self.shards(run) if one["state_type"] == state]
-
-
-def children(pid: int) -> list[int]:
-    """Return all descendants of a process."""
-    found = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            found += [child, *children(child)]
-    return found
-
-
-def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(0.1)

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from http.server import ThreadingHTTPServer
+from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.support.processes.http_servers import QuietHandler, running
 
 BUCKET: Final = "evaluations"
 ACCOUNT: Final = "teama"
@@ -97,24 +99,15 @@ def serving_objects(scheme: str) -> Iterator[ObjectServer]:
     """Run a server until the block ends."""
     state = ObjectServer(scheme)
     handler = type("Handler", (_Google if scheme == "gs" else _Azure,), {"state": state})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    state.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as state.port:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     state: ObjectServer
     root = f"/{BUCKET}"
     signed = ""
-
-    def log_message(self, *_: Any) -> None:
-        return
 
     def handle_one(self) -> None:
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import leadline
 from leadline.plugins.ops.maintenance.flow import MaintainConfig, maintain
 from leadline.tasks.store.store import Store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("api_url")]
 
 
 @pytest.fixture(autouse=True)
-def _server(api: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with temporary_settings({PREFECT_API_URL: api["PREFECT_API_URL"]}):
-        yield
 
 
 @pytest.fixture

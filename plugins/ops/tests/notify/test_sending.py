@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from leadline.cli.main import run
 from leadline.plugins.ops.notify import recipients
 from leadline.plugins.ops.notify.recipients import Kind, Notice, Recipient, plain, send
 from leadline.plugins.ops.notify.watching import _web
-from tests.support.command import run
 from tests.support.processes.receivers import http_receiver, smtp_receiver
 
 LINK = "https://leadline.example.org/reports/runs/20260101-a/report.html"

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,8 @@ ENDS = frozenset([Kind.FAILED, Kind.CRASHED, Kind.CANCELLED])
 
 
 @pytest.fixture
-def server(api: dict[str, str]) -> Iterator[Server]:
-    with temporary_settings({PREFECT_API_URL: api["PREFECT_API_URL"]}):
-        yield Server(api["PREFECT_API_URL"])
+def server(api_url: str) -> Server:
+    return Server(api_url)
 
 
 class Told:

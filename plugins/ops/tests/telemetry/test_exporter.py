@@ -1,21 +1,20 @@
-"""The exporter over real HTTP: what it serves, what it does where a source is away, and what the dashboard asks for."""
+"""The exporter: what it serves, what it does where a source is away, and what the dashboard asks for."""
 
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
+from leadline.cli.main import run
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.judge_client.calls import Charge, Reply
 from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of
@@ -23,15 +22,15 @@ from leadline.plugins.ops.telemetry.families import EXPORTED, OF_THE_WEBHOOK, Me
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment
 from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.store.store import Store
-from tests.support.command import run
 from tests.support.judges.scripted_judge import question
+from tests.support.processes.http_servers import QuietHandler, serving_http
 from tests.support.stores.runs import make_run
 
 ROOT = Path(__file__).parents[4]
 DASHBOARD = ROOT / "deployments" / "grafana.json"
 
 
-class Prefect(http.server.BaseHTTPRequestHandler):
+class Prefect(QuietHandler):
     """Stands for Prefect's API: two pools with runs and a worker."""
 
     authorized = ""
@@ -53,16 +52,11 @@ class Prefect(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps(value).encode())
 
-    def log_message(self, *args: Any) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
 def api() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Prefect) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/api"
-        server.shutdown()
+    with serving_http(Prefect) as address:
+        yield f"{address}/api"
 
 
 @pytest.fixture
@@ -102,19 +96,10 @@ def samples(text: str) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
     return found
 
 
-def test_metrics_are_served_to_whoever_asks_on_loopback(store: Store, api: str) -> None:
-    server = uvicorn.Server(uvicorn.Config(app_of(complete(store, api)), port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-        port = server.servers[0].sockets[0].getsockname()[1]
-        reply = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30, trust_env=False)
-        assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=30, trust_env=False).json() == {"ok": True}
-    finally:
-        server.should_exit = True
-        thread.join(30)
+def test_metrics_are_served_to_whoever_asks(store: Store, api: str) -> None:
+    web = TestClient(app_of(complete(store, api)))
+    reply = web.get("/metrics")
+    assert web.get("/health").json() == {"ok": True}
     assert reply.headers["content-type"].startswith("text/plain")
     found = samples(reply.text)
     assert found["leadline_up"] == {

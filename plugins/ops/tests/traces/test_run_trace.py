@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,53 +20,26 @@ from leadline.plugins.ops.traces.signals import MOST, tree_of
 from leadline.tasks import pipeline
 from leadline.tasks.ground.timeline import TimeSpan
 from leadline.tasks.store.store import Store
+from tests.support.processes.otlp_collector import Collector, collecting
 
 SECRET = "canary-harbour-text"
 
 
-class Receiver:
-    """Takes traces as an OpenTelemetry collector does."""
-
-    def __init__(self, answer: Callable[[], int] = lambda: 200) -> None:
-        self.requests: list[ExportTraceServiceRequest] = []
-        self.bodies: list[bytes] = []
-        self.headers: list[dict[str, str]] = []
-        receiver = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.bodies.append(body)
-                receiver.headers.append(dict(self.headers))
-                if self.path == "/v1/traces":
-                    receiver.requests.append(ExportTraceServiceRequest.FromString(body))
-                self.send_response(answer())
-                self.end_headers()
-
-            def log_message(self, *args: Any) -> None:
-                """Say nothing."""
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def spans(self) -> list[Sent]:
-        return [
-            span
-            for request in self.requests
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
+def spans_of(collector: Collector) -> list[Sent]:
+    return [
+        span
+        for body in collector.bodies("/v1/traces")
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
 
 
 @pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    found = Receiver()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    with collecting() as found:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+        yield found
 
 
 @pytest.fixture
@@ -89,9 +61,9 @@ def completed(config: EvaluateConfig) -> bool:
     return bool(Store.open(config.store).run(run(config).run).read()["status"] == "completed")
 
 
-def test_a_run_is_a_tree_of_spans(receiver: Receiver, config: EvaluateConfig) -> None:
+def test_a_run_is_a_tree_of_spans(receiver: Collector, config: EvaluateConfig) -> None:
     result = run(config)
-    spans = receiver.spans()
+    spans = spans_of(receiver)
     by_id = {span.span_id: span for span in spans}
 
     def path(span: Sent) -> str:
@@ -120,25 +92,25 @@ def test_a_run_is_a_tree_of_spans(receiver: Receiver, config: EvaluateConfig) ->
     assert Store.open(config.store).run(result.run).read()["trace"] == root.trace_id.hex()
 
 
-def test_no_text_is_in_a_trace(receiver: Receiver, config: EvaluateConfig) -> None:
+def test_no_text_is_in_a_trace(receiver: Collector, config: EvaluateConfig) -> None:
     run(config)
-    assert receiver.bodies
-    assert not any(SECRET.encode() in body for body in receiver.bodies)
+    assert receiver.bodies()
+    assert not any(SECRET.encode() in body for body in receiver.bodies())
 
 
 def test_headers_and_an_outer_trace_come_from_the_environment(
-    receiver: Receiver, config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
+    receiver: Collector, config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=harbour")
     monkeypatch.setenv("TRACEPARENT", f"00-{'ab' * 16}-{'cd' * 8}-01")
     run(config)
     assert receiver.headers[0]["x-tenant"] == "harbour"
-    assert {span.trace_id.hex() for span in receiver.spans()} == {"ab" * 16}
-    assert [span.parent_span_id.hex() for span in receiver.spans() if span.name == "leadline.run"] == ["cd" * 8]
+    assert {span.trace_id.hex() for span in spans_of(receiver)} == {"ab" * 16}
+    assert [span.parent_span_id.hex() for span in spans_of(receiver) if span.name == "leadline.run"] == ["cd" * 8]
 
 
 def test_a_run_that_failed_is_a_trace_with_an_error_but_not_with_its_text(
-    receiver: Receiver, config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
+    receiver: Collector, config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
         raise ValueError(SECRET)
@@ -146,9 +118,9 @@ def test_a_run_that_failed_is_a_trace_with_an_error_but_not_with_its_text(
     monkeypatch.setattr(pipeline, "gather_scores", fail)
     with pytest.raises(ValueError, match=SECRET):
         run(config)
-    [root] = [span for span in receiver.spans() if not span.parent_span_id]
+    [root] = [span for span in spans_of(receiver) if not span.parent_span_id]
     assert (root.status.code, root.status.message) == (2, "ValueError")
-    assert SECRET.encode() not in b"".join(receiver.bodies)
+    assert SECRET.encode() not in b"".join(receiver.bodies())
 
 
 def test_without_an_endpoint_nothing_is_sent(config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,18 +130,16 @@ def test_without_an_endpoint_nothing_is_sent(config: EvaluateConfig, monkeypatch
 
 
 def test_a_receiver_that_never_answers_holds_a_run_up_for_no_longer_than_the_deadline(
-    config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
+    receiver: Collector, config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
-    silent = Receiver(lambda: 200 if over.wait(60) else 500)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", silent.url)
+    receiver.answer = lambda path: 200 if over.wait(60) else 500
     monkeypatch.setattr(run_trace, "DEADLINE_S", 0.5)
     began = time.monotonic()
     try:
         assert completed(config)
     finally:
         over.set()
-        silent.server.shutdown()
     assert time.monotonic() - began < 40
 
 
@@ -182,12 +152,10 @@ def test_a_receiver_that_is_away_or_none_fails_no_run(
     assert completed(config)
 
 
-def test_a_receiver_that_refuses_fails_no_run(config: EvaluateConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusing = Receiver(lambda: 401)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refusing.url)
+def test_a_receiver_that_refuses_fails_no_run(receiver: Collector, config: EvaluateConfig) -> None:
+    receiver.answer = lambda path: 401
     assert completed(config)
-    refusing.server.shutdown()
-    assert len(refusing.bodies) == 1  # who refuses traces is not asked to take the rest
+    assert len(receiver.received) == 1  # who refuses traces is not asked to take the rest
 
 
 def test_judge_calls_are_events_of_their_lane_and_spans_only_if_asked_for() -> None:
