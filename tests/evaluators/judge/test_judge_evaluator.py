@@ -18,7 +18,7 @@ from leadline.evaluators.judge_client.budget import Budget, Limits
 from leadline.evaluators.judge_client.calls import BudgetSpent, JudgeTruncated, JudgeUnparseable, MemoryLedger, Reply
 from leadline.evaluators.judge_client.client import JudgeClient
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client
-from tests.support.judges.virtual_time import run, virtual_time
+from tests.support.judges.virtual_time import virtual_time
 
 anyio_backend = virtual_time
 
@@ -124,21 +124,18 @@ async def test_with_no_budget_stored_replies_are_read_and_what_is_missing_says_w
     assert len(transport.sent) == 2
 
 
-def test_calls_are_listed_in_the_order_of_the_questions_whichever_comes_first() -> None:
-    def listed(slow: str) -> list[str]:
-        async def main() -> list[str]:
-            def reply(number: int, messages: list[dict[str, str]]) -> str:
-                return "hm" if slow in messages[1]["content"] and len(messages) == 2 else "polite"
+async def test_calls_are_listed_in_the_order_of_the_questions_whichever_comes_first() -> None:
+    async def listed(slow: str) -> list[str]:
+        def reply(number: int, messages: list[dict[str, str]]) -> str:
+            return "hm" if slow in messages[1]["content"] and len(messages) == 2 else "polite"
 
-            asked = judge(make_client(ScriptedTransport(reply)))
-            await asyncio.gather(
-                *(asked.choose("verdict", ("polite", "rude"), answer=text) for text in ("one", "two", "three"))
-            )
-            return asked.calls
+        asked = judge(make_client(ScriptedTransport(reply)))
+        await asyncio.gather(
+            *(asked.choose("verdict", ("polite", "rude"), answer=text) for text in ("one", "two", "three"))
+        )
+        return asked.calls
 
-        return run(main())
-
-    first, second = listed("one"), listed("three")
+    first, second = await listed("one"), await listed("three")
     assert len(first) == len(second) == 4
     assert [call for call in first if call in second] == [call for call in second if call in first]
 
@@ -176,19 +173,15 @@ def reasons(scores: list[RowScore]) -> list[Any]:
     return [value.reason if isinstance(value, Unscored) else value for s in scores for value in s.values.values()]
 
 
-def test_a_row_without_a_verdict_costs_no_other_its_score() -> None:
+async def test_a_row_without_a_verdict_costs_no_other_its_score() -> None:
     def reply(number: int, messages: list[dict[str, str]]) -> Reply | str:
         text = messages[1]["content"]
         if "cut" in text:
             return Reply("pol", "length")
         return "hm" if "odd" in text else "polite"
 
-    async def main() -> list[RowScore]:
-        client = make_client(ScriptedTransport(reply))
-        rows = [Row(str(n), "m", actual_answer=text) for n, text in enumerate(("fine", "odd", "cut", "bug", "good"))]
-        return await Polite()._judge_all(rows, client, EvalContext())
-
-    scores = run(main())
+    rows = [Row(str(n), "m", actual_answer=text) for n, text in enumerate(("fine", "odd", "cut", "bug", "good"))]
+    scores = await Polite()._judge_all(rows, make_client(ScriptedTransport(reply)), EvalContext())
     assert reasons(scores) == [1.0, Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED, Reason.EVALUATOR_ERROR, 1.0]
     assert [len(score.evidence.data.get("calls", [])) for score in scores] == [1, 2, 2, 0, 1]  # type: ignore[arg-type]
 
@@ -212,19 +205,17 @@ def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
     assert len({key(), key(model="openai/b"), key(temperature=1), key(max_tokens=5), key(api_base="http://x")}) == 5
 
 
-def _polite(number: int, script: Callable[[int, list[dict[str, str]]], Reply | str]) -> tuple[list[RowScore], int]:
+async def _polite(
+    number: int, script: Callable[[int, list[dict[str, str]]], Reply | str]
+) -> tuple[list[RowScore], int]:
     """Return the scores of so many rows, all different, and how many questions were sent."""
-
-    async def main() -> tuple[list[RowScore], int]:
-        transport = ScriptedTransport(script)
-        rows = [Row(str(n), "m", actual_answer=f"text {n}") for n in range(number)]
-        return await Polite()._judge_all(rows, make_client(transport), EvalContext()), len(transport.sent)
-
-    return run(main())
+    transport = ScriptedTransport(script)
+    rows = [Row(str(n), "m", actual_answer=f"text {n}") for n in range(number)]
+    return await Polite()._judge_all(rows, make_client(transport), EvalContext()), len(transport.sent)
 
 
-def test_a_judge_that_never_says_one_of_the_words_is_asked_about_20_rows_and_its_words_are_told() -> None:
-    scores, sent = _polite(300, lambda number, messages: "Yes." if number % 4 else "no")
+async def test_a_judge_that_never_says_one_of_the_words_is_asked_about_20_rows_and_its_words_are_told() -> None:
+    scores, sent = await _polite(300, lambda number, messages: "Yes." if number % 4 else "no")
     assert sent == 40  # each of 20 rows twice
     assert reasons(scores) == [Reason.JUDGE_UNPARSEABLE] * 300
     value = scores[-1].values["polite"]
@@ -233,23 +224,23 @@ def test_a_judge_that_never_says_one_of_the_words_is_asked_about_20_rows_and_its
     assert "no reply was polite or rude" in value.message
 
 
-def test_one_word_that_is_read_lets_all_rows_be_asked_about_however_many_are_not() -> None:
-    scores, sent = _polite(300, lambda number, messages: "rude" if "text 19\n" in messages[1]["content"] else "no")
+async def test_one_word_that_is_read_lets_all_rows_be_asked_about_however_many_are_not() -> None:
+    scores, sent = await _polite(
+        300, lambda number, messages: "rude" if "text 19\n" in messages[1]["content"] else "no"
+    )
     assert sent == 2 * 299 + 1
     assert reasons(scores).count(0.0) == 1
     assert all("Not asked" not in str(score.values["polite"]) for score in scores)
 
 
-def test_replies_that_are_cut_off_or_withheld_are_no_wrong_words() -> None:
+async def test_replies_that_are_cut_off_or_withheld_are_no_wrong_words() -> None:
     for reply in (Reply("pol", "length"), Reply("", "content_filter")):
-        assert _polite(30, lambda number, messages, reply=reply: reply)[1] == 60  # type: ignore[misc]
+        _, sent = await _polite(30, lambda number, messages, reply=reply: reply)  # type: ignore[misc]
+        assert sent == 60
 
 
-def test_rows_wait_for_the_first_word_only_as_long_as_it_takes() -> None:
-    async def main() -> int:
-        transport = ScriptedTransport(lambda number, messages: "polite")
-        client = make_client(transport, start_in_flight=64, max_in_flight=64)
-        await Polite()._judge_all([Row(str(n), "m", actual_answer=f"{n}") for n in range(64)], client, EvalContext())
-        return transport.most_in_flight
-
-    assert run(main()) == 44  # the 20 that were asked about first, then all the others at once
+async def test_rows_wait_for_the_first_word_only_as_long_as_it_takes() -> None:
+    transport = ScriptedTransport(lambda number, messages: "polite")
+    client = make_client(transport, start_in_flight=64, max_in_flight=64)
+    await Polite()._judge_all([Row(str(n), "m", actual_answer=f"{n}") for n in range(64)], client, EvalContext())
+    assert transport.most_in_flight == 44  # the 20 that were asked about first, then all the others at once

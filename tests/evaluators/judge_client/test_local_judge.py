@@ -75,15 +75,12 @@ def test_a_reply_that_fills_its_room_is_truncated_and_its_tokens_are_counted(mod
     assert (reply.finish_reason, reply.output_tokens, reply.cost_usd) in (("length", 2, 0.0), ("stop", 1, 0.0))
 
 
-def test_a_question_that_does_not_fit_is_refused_and_costs_no_other_its_reply(model: Path) -> None:
-    async def main() -> list[Any]:
-        transport = LocalTransport(SETTINGS)
-        sent = [[{"role": "user", "content": text}] for text in ("short", "long " * 5_000, "brief")]
-        return await asyncio.gather(
-            *(transport.send(judge(model), messages, None, 8) for messages in sent), return_exceptions=True
-        )
-
-    first, second, third = asyncio.run(main())
+async def test_a_question_that_does_not_fit_is_refused_and_costs_no_other_its_reply(model: Path) -> None:
+    transport = LocalTransport(SETTINGS)
+    sent = [[{"role": "user", "content": text}] for text in ("short", "long " * 5_000, "brief")]
+    first, second, third = await asyncio.gather(
+        *(transport.send(judge(model), messages, None, 8) for messages in sent), return_exceptions=True
+    )
     assert isinstance(first, Reply)
     assert isinstance(third, Reply)
     assert isinstance(second, Refused)

@@ -35,7 +35,7 @@ class Counting(JudgeEndpoint):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wire", [remote_transport, lambda config: LiteLLMTransport()], ids=["direct", "litellm"])
-def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true(wire: Any) -> None:
+async def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true(wire: Any) -> None:
     told = {
         (100, 20): (100, 20),
         (100, 0): (100, 0),
@@ -45,14 +45,10 @@ def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true(wire: Any)
         (0, 0): (None, None),
     }
     usages = [{"prompt_tokens": sent, "completion_tokens": said, "total_tokens": 1} for sent, said in told]
-
-    async def ask(url: str) -> list[Reply]:
-        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=url)
-        transport = wire(config)
-        return [await transport.send(config, MESSAGES, None, 8) for _ in endpoint.usages]
-
     with serving(Counting([*usages, None])) as endpoint:
-        replies = asyncio.run(ask(endpoint.url))
+        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=endpoint.url)
+        transport = wire(config)
+        replies = [await transport.send(config, MESSAGES, None, 8) for _ in endpoint.usages]
     assert [(reply.input_tokens, reply.output_tokens) for reply in replies] == [*told.values(), (None, None)]
     costs = [reply.cost_usd for reply in replies]
     assert costs[:2] == pytest.approx([100 * 0.15e-6 + 20 * 0.6e-6, 100 * 0.15e-6])
@@ -60,22 +56,20 @@ def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true(wire: Any)
 
 
 @pytest.mark.slow
-def test_what_litellm_takes_to_get_ready_is_not_taken_for_a_judges_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask() -> None:
-        transport, config = LiteLLMTransport(), JudgeConfig(model="openai/judge", timeout_s=0.05)
-
-        async def slow(**sent: Any) -> Any:
-            await asyncio.sleep(0.2)
-            return ModelResponse(choices=[{"message": {"role": "assistant", "content": "yes"}}])
-
-        monkeypatch.setattr(transport._api, "acompletion", slow)
-        assert (await transport.send(config, MESSAGES, None, 8)).text == "yes"
-        with pytest.raises(Transient, match="no reply within"):
-            await transport.send(config, MESSAGES, None, 8)
-
+async def test_what_litellm_takes_to_get_ready_is_not_taken_for_a_judges_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from litellm import ModelResponse
 
-    asyncio.run(ask())
+    async def slow(**sent: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return ModelResponse(choices=[{"message": {"role": "assistant", "content": "yes"}}])
+
+    transport, config = LiteLLMTransport(), JudgeConfig(model="openai/judge", timeout_s=0.05)
+    monkeypatch.setattr(transport._api, "acompletion", slow)
+    assert (await transport.send(config, MESSAGES, None, 8)).text == "yes"
+    with pytest.raises(Transient, match="no reply within"):
+        await transport.send(config, MESSAGES, None, 8)
 
 
 @given(st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.text()))

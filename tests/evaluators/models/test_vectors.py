@@ -80,38 +80,31 @@ async def test_those_that_ask_while_the_model_is_busy_share_its_next_pass() -> N
     assert [len(texts) for texts in model.passes] == [1, 101, 1]
 
 
-def test_one_text_that_does_not_fit_costs_no_other_its_vectors() -> None:
-    async def main() -> list[object]:
-        passes = Passes(Model())
-        return await asyncio.gather(passes.of(["a"]), passes.of(["x" * 60]), passes.of(["b"]), return_exceptions=True)
-
-    first, second, third = asyncio.run(main())
+async def test_one_text_that_does_not_fit_costs_no_other_its_vectors() -> None:
+    passes = Passes(Model())
+    asking = (passes.of(["a"]), passes.of(["x" * 60]), passes.of(["b"]))
+    first, second, third = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(second, OutOfMemory)
     assert np.array_equal(first, [[1, 97]])  # type: ignore[call-overload]
     assert np.array_equal(third, [[1, 98]])  # type: ignore[call-overload]
 
 
-def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
-    async def main() -> npt.NDArray[np.float32]:
-        passes = Passes(Model())
-        impatient = asyncio.create_task(passes.of(["a"]))
-        patient = asyncio.create_task(passes.of(["b"]))
-        await asyncio.sleep(0.005)
-        impatient.cancel()
-        return await patient
-
-    assert asyncio.run(main()).tolist() == [[1, 98]]
+async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
+    passes = Passes(Model())
+    impatient = asyncio.create_task(passes.of(["a"]))
+    patient = asyncio.create_task(passes.of(["b"]))
+    await asyncio.sleep(0.005)
+    impatient.cancel()
+    assert (await patient).tolist() == [[1, 98]]
 
 
-def test_without_its_weights_everybody_is_told() -> None:
+async def test_without_its_weights_everybody_is_told() -> None:
     def missing(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         raise ModelUnavailable("not here")
 
-    async def main() -> list[object]:
-        passes = Passes(missing)
-        return await asyncio.gather(passes.of(["a"]), passes.of(["b"]), return_exceptions=True)
-
-    assert all(isinstance(result, ModelUnavailable) for result in asyncio.run(main()))
+    passes = Passes(missing)
+    results = await asyncio.gather(passes.of(["a"]), passes.of(["b"]), return_exceptions=True)
+    assert all(isinstance(result, ModelUnavailable) for result in results)
 
 
 def test_another_event_loop_starts_afresh() -> None:
@@ -120,8 +113,7 @@ def test_another_event_loop_starts_afresh() -> None:
         assert asyncio.run(passes.of(["a"])).shape == (1, 2)
 
 
-@pytest.mark.parametrize("texts", [["a", "a", "b"]])
-def test_repeated_texts_are_encoded_once(texts: list[str]) -> None:
+async def test_repeated_texts_are_encoded_once() -> None:
     model = Model()
-    assert asyncio.run(Passes(model).of(texts)).tolist() == [[1, 97], [1, 97], [1, 98]]
+    assert (await Passes(model).of(["a", "a", "b"])).tolist() == [[1, 97], [1, 97], [1, 98]]
     assert model.passes == [["a", "b"]]

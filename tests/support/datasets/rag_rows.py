@@ -13,9 +13,9 @@ from leadline.evaluators.data import ContextChunk, Row
 from tests.support.models.tiny_models import WORDS
 
 
-def rag_rows(count: int = 12, seed: int = 5) -> list[Row]:
-    """Return rows with several expected answers, empty chunks and repeated sentences among them."""
-    draw = random.Random(seed)
+def rag_rows() -> list[Row]:
+    """Return a dozen rows with several expected answers, empty chunks and repeated sentences among them."""
+    draw = random.Random(5)
 
     def sentence() -> str:
         return " ".join(draw.choices(WORDS, k=draw.randint(2, 9))).capitalize() + "."
@@ -24,7 +24,7 @@ def rag_rows(count: int = 12, seed: int = 5) -> list[Row]:
         return " ".join(sentence() for _ in range(draw.randint(1, most)))
 
     rows = []
-    for number in range(count):
+    for number in range(12):
         chunks = [ContextChunk(text(6), f"doc-{place}") for place in range(draw.randint(1, 5))]
         if number % 5 == 0:
             chunks.insert(draw.randint(0, len(chunks)), ContextChunk(" \n "))

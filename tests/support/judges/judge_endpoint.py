@@ -80,11 +80,11 @@ GIBBERISH: Final = Fault(body="<html>it works</html>")
 TRUNCATED: Final = Fault(finish_reason="length", text='{"verdict": "supp')
 
 
-def at_random(shares: Sequence[tuple[float, Fault]], seed: int = 0) -> Callable[[Question], Fault | None]:
+def at_random(shares: Sequence[tuple[float, Fault]]) -> Callable[[Question], Fault | None]:
     """Return a script of faults that each hit a share of the calls, drawn by the call's number."""
 
     def script(question: Question) -> Fault | None:
-        draw = random.Random(seed * 1_000_003 + question.number).random()
+        draw = random.Random(question.number).random()
         for share, fault in shares:
             draw -= share
             if draw < 0:

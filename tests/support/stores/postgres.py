@@ -42,9 +42,9 @@ class PostgresServer:
     log: Path
     crash: Callable[[float], None] = lambda seconds: None
 
-    def url(self, database: str = "postgres", scheme: str = "postgresql") -> str:
+    def url(self, database: str = "postgres") -> str:
         """Return the address of a database, with the password."""
-        return f"{scheme}://{ROLE}:{self.password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{ROLE}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def create(self) -> str:
         """Make an empty database of a name of its own; returns its address."""

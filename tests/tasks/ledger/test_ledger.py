@@ -251,15 +251,12 @@ async def test_a_full_disk_fails_all_that_waits_and_leaves_nothing_open(path: Pa
     assert await ledger.find(question("after").digest) is not None
 
 
-def test_a_thousand_calls_take_few_transactions(place: Place) -> None:
-    async def main() -> float:
-        ledger = ledger_at(place, "run1")
-        await put(ledger, question("warm"))
-        began = time.perf_counter()
-        await asyncio.gather(*(put(ledger, question(str(n))) for n in range(1_000)))
-        return time.perf_counter() - began
-
-    assert asyncio.run(main()) < 3  # 0.2 s on an idle machine
+async def test_a_thousand_calls_take_few_transactions(place: Place) -> None:
+    ledger = ledger_at(place, "run1")
+    await put(ledger, question("warm"))
+    began = time.perf_counter()
+    await asyncio.gather(*(put(ledger, question(str(n))) for n in range(1_000)))
+    assert time.perf_counter() - began < 3  # 0.2 s on an idle machine
 
 
 async def test_an_unknown_price_is_counted_not_taken_for_nothing(place: Place) -> None:
@@ -352,8 +349,8 @@ def test_processes_of_other_hosts_are_given_up_after_a_while() -> None:
     assert is_gone("elsewhere:1:1", 1_000.0, 1_000.0 + FOREIGN_S + 1)
 
 
-def test_one_call_is_shown_by_the_beginning_of_its_digest(place: Place) -> None:
-    asyncio.run(put(ledger_at(place, "run1"), question()))
+async def test_one_call_is_shown_by_the_beginning_of_its_digest(place: Place) -> None:
+    await put(ledger_at(place, "run1"), question())
     digest = question().digest
     call = LedgerReader(place).one(digest[:8])
     assert (call["digest"], call["text"], call["model"]) == (digest, "yes", "m")
@@ -385,32 +382,28 @@ def test_its_place_is_the_store_or_what_the_environment_says(tmp_path: Path, mon
     assert ledger_place(store) == tmp_path / "other" / "l.db"
 
 
-def test_a_call_that_is_given_up_takes_its_intent_back_and_is_left_to_others(place: Place) -> None:
+async def test_a_call_that_is_given_up_takes_its_intent_back_and_is_left_to_others(place: Place) -> None:
     """A process that goes on living would else keep others from the call, and its money set aside."""
-
-    async def main() -> list[str | None]:
-        ledger = ledger_at(place, "run", Limits(calls=2))
-        waiting = asyncio.create_task(ledger.intend(question("waits"), Charge(2.0)))
-        await asyncio.sleep(0)
-        waiting.cancel()  # while its intent is being written
-        with suppress(asyncio.CancelledError):
-            await waiting
-        await ledger.failed(question("waits"), "Given up while it waited.")
-        client = make_client(ScriptedTransport(latency=60), ledger=ledger)
-        flying = asyncio.create_task(client._obtain(question("flies"), 1000))
-        while client.limiter.in_flight == 0:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
-        flying.cancel()
-        with suppress(asyncio.CancelledError):
-            await flying
-        assert await ledger.intend(question("one more"), Charge(2.0)) is None
-        with pytest.raises(BudgetSpent):
-            await ledger.intend(question("and another"), Charge(2.0))
-        return [line["error"] for line in LedgerReader(place).asks("run")]
-
+    ledger = ledger_at(place, "run", Limits(calls=2))
+    waiting = asyncio.create_task(ledger.intend(question("waits"), Charge(2.0)))
+    await asyncio.sleep(0)
+    waiting.cancel()  # while its intent is being written
+    with suppress(asyncio.CancelledError):
+        await waiting
+    await ledger.failed(question("waits"), "Given up while it waited.")
+    client = make_client(ScriptedTransport(latency=60), ledger=ledger)
+    flying = asyncio.create_task(client._obtain(question("flies"), 1000))
+    while client.limiter.in_flight == 0:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    flying.cancel()
+    with suppress(asyncio.CancelledError):
+        await flying
+    assert await ledger.intend(question("one more"), Charge(2.0)) is None
+    with pytest.raises(BudgetSpent):
+        await ledger.intend(question("and another"), Charge(2.0))
     said = [None, "Given up in flight: it may have been paid for.", "Given up while it waited."]
-    assert asyncio.run(main()) == said
+    assert [line["error"] for line in LedgerReader(place).asks("run")] == said
 
 
 def test_a_forked_process_is_refused_the_ledger_that_it_inherits(tmp_path: Path) -> None:
@@ -473,22 +466,18 @@ async def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) ->
     assert LedgerReader(place).drift_checks("b2") == []
 
 
-def test_a_ledger_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(path: Path) -> None:
+async def test_a_ledger_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(path: Path) -> None:
     path.parent.mkdir()
-    asyncio.run(put(ledger_at(path.parent / "new.sqlite", "run1"), question("old")))
+    await put(ledger_at(path.parent / "new.sqlite", "run1"), question("old"))
     with closing(sqlite3.connect(path.parent / "new.sqlite", isolation_level=None)) as connection:
         connection.execute("DROP TABLE drift_checks")
         for column in operations.LATER_COLUMNS:
             connection.execute(f"ALTER TABLE asks DROP COLUMN {column}")
         connection.execute(f"VACUUM INTO '{path}'")
     assert LedgerReader(path).drift_checks() == [], "it is read as it is"
-
-    async def main() -> Reply | None:
-        ledger = ledger_at(path, "run2")
-        await put(ledger, question("new"), replace(REPLY, fingerprint="fp_a1"))
-        return await ledger.find(question("old").digest)
-
-    found = asyncio.run(main())
+    ledger = ledger_at(path, "run2")
+    await put(ledger, question("new"), replace(REPLY, fingerprint="fp_a1"))
+    found = await ledger.find(question("old").digest)
     assert found is not None
     assert found.text == "yes"
     assert LedgerReader(path).told("run2")[question("new").digest]["fingerprint"] == "fp_a1"

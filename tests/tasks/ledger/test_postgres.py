@@ -44,10 +44,10 @@ def rows_of(url: str, table: str) -> list[tuple[Any, ...]]:
         return connection.execute(f"SELECT * FROM leadline.{table}".encode()).fetchall()
 
 
-def test_its_tables_lie_in_a_schema_of_their_own(postgres_url: str) -> None:
+async def test_its_tables_lie_in_a_schema_of_their_own(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE public.calls (theirs TEXT)")
-    asyncio.run(put(ledger_at(postgres_url, "run1"), question()))
+    await put(ledger_at(postgres_url, "run1"), question())
     assert len(rows_of(postgres_url, "calls")) == 1
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT * FROM public.calls").fetchall() == []
@@ -108,16 +108,12 @@ async def test_a_batch_that_is_repeated_changes_nothing(postgres_url: str) -> No
     assert (total.asked, total.answered, total.failed) == (3, 1, 1)
 
 
-def test_calls_of_a_host_that_fell_silent_are_lost(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_of_a_host_that_fell_silent_are_lost(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (ledger_module, postgres):
         monkeypatch.setattr(module, "this_process", lambda: "elsewhere:1:1")
-
-    async def begin() -> None:
-        ledger = ledger_at(postgres_url, "run1")
-        await ledger.intend(question())
-        await ledger.find("0")  # what waits is written by then
-
-    asyncio.run(begin())
+    ledger = ledger_at(postgres_url, "run1")
+    await ledger.intend(question())
+    await ledger.find("0")  # what waits is written by then
     reader = LedgerReader(postgres_url)
     ((process, seen_at),) = rows_of(postgres_url, "processes")
     assert process == "elsewhere:1:1"
