@@ -129,7 +129,7 @@ class JudgeEndpoint:
         self.latency = latency
         self.allowed = allowed
         self.down_from = down_from
-        self.url = ""
+        self.url = "http://none"  # until it is served
         self.log: list[Received] = []
         self.in_flight = 0
         self.most_in_flight = 0
