@@ -29,6 +29,8 @@ MARKDOWN = sorted(
 def test_every_evaluator_has_a_current_page() -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "evaluators").glob("*.md")}
     assert written == pages(), "run: make docs"
+    number = len(written) - 1
+    assert f"\n{number} evaluators, [each with a page]" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_page_on_errors_is_current() -> None:
