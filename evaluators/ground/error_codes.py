@@ -449,6 +449,11 @@ class ErrorCode(Enum):
         "An answer that was to be checked could not be measured, so that nothing can be said of it.",
         "The message has the reason: a judge that cannot be asked, weights that are missing, a budget that is spent.",
     )
+    RUN_PUBLISHING = (
+        "LL-RUN-07",
+        "A section of the report or an output format failed.",
+        "Mend it or tell its author, or uninstall its package. Scores are kept: the same command publishes them.",
+    )
 
     WORKER_NONE = (
         "LL-WORKER-01",

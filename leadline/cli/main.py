@@ -150,7 +150,8 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
     except LeadlineError as error:
         if session.debug:
             _print_traceback(error)
-        say(f"Error [{error.code}]: {error}", always=True)
+        refused = _refused(error, session) if error.code is ErrorCode.RUN_PUBLISHING else ""
+        say(refused or f"Error [{error.code}]: {error}", always=True)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         say("Interrupted.", always=True)
@@ -166,14 +167,20 @@ def _print_traceback(error: BaseException) -> None:
     click.echo(masked_traceback(error), err=True)
 
 
+def _refused(error: Exception, session: Session) -> str:
+    """Return the line about what the machine refused, ``""`` where an error is about something else."""
+    store = session.store or os.environ.get("LEADLINE_STORE") or ".leadline"
+    refused = host_fault(error, store if "://" in store else str(Path(store).absolute()))
+    return f"Error [{ErrorCode.RUN_HOST}]: {refused} {ErrorCode.RUN_HOST.advice}" if refused else ""
+
+
 def _own_error(error: Exception, session: Session) -> int:
     """Report a failure that nobody foresaw: one line, and the traceback in a log, unless it is the machine's."""
     if session.debug:
         _print_traceback(error)
-    store = session.store or os.environ.get("LEADLINE_STORE") or ".leadline"
-    refused = host_fault(error, store if "://" in store else str(Path(store).absolute()))
+    refused = _refused(error, session)
     if refused:
-        say(f"Error [{ErrorCode.RUN_HOST}]: {refused} {ErrorCode.RUN_HOST.advice}", always=True)
+        say(refused, always=True)
         return FAILED
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     where = ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, cast
 
-from leadline.evaluators.ground import ErrorCode, UsageError, extensions
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, extensions, one_line
 
 
 class Named(Protocol):
@@ -22,6 +22,27 @@ class Named(Protocol):
 
 C = TypeVar("C", bound=Named)
 T = TypeVar("T", bound=type[Any])
+
+
+_LONGEST: Final = 500
+"""Characters of another error's text."""
+
+
+def failure(kind: str, plugin: Named, error: Exception, where: str = "") -> LeadlineError:
+    """Return the error that a plugin failed, by its name, its class and thereby its package.
+
+    Args:
+        kind: What it is called in messages, e.g. ``exporter``.
+        error: What it failed with.
+        where: The file with the line, where that is known.
+    """
+    of = f"{type(plugin).__module__}.{type(plugin).__qualname__}"
+    text = one_line(f"{type(error).__name__}: {error}")[:_LONGEST]
+    return LeadlineError(
+        f"The {kind} {plugin.name!r} ({of}) failed{f' in {where}' if where else ''}: {text}.",
+        hint=ErrorCode.RUN_PUBLISHING.advice,
+        code=ErrorCode.RUN_PUBLISHING,
+    )
 
 
 class Plugins(Generic[C]):

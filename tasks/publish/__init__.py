@@ -52,14 +52,14 @@ def publish(
     Raises:
         StoreError: The folder cannot be written.
     """
-    from leadline.tasks.publish.exports.exporter import published_exporters
+    from leadline.tasks.publish.exports.exporter import published_exporters, write_files
     from leadline.tasks.publish.run_results import read_results
 
     results = read_results(connection, run, record)
     with replacing(run.results) as folder:
         folder.mkdir()
         for exporter in published_exporters(results):
-            exporter.write(results, folder)
+            write_files(exporter, results, folder)
         count = sum(path.is_file() for path in folder.rglob("*"))
         if run.results.exists():
             shutil.rmtree(run.results)

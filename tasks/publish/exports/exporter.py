@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Final
 
-from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.tasks.db import open_run
 from leadline.tasks.ground.files import copy_out, handed_out, remove, temporary_beside
-from leadline.tasks.ground.plugins import Plugins
+from leadline.tasks.ground.plugins import Plugins, failure
 from leadline.tasks.publish.run_results import RunResults, read_results
 from leadline.tasks.store.store import Run, Store
 
@@ -67,6 +67,20 @@ def published_exporters(results: RunResults) -> list[Exporter]:
     return sorted(found, key=lambda exporter: exporter.order)
 
 
+def write_files(exporter: Exporter, results: RunResults, folder: Path) -> None:
+    """Write the files of a format; an error that nobody foresaw names it.
+
+    Args:
+        folder: An existing folder.
+    """
+    try:
+        exporter.write(results, folder)
+    except LeadlineError:
+        raise
+    except Exception as error:
+        raise failure(EXPORTERS.kind, exporter, error) from error
+
+
 def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
     """Write the results of a run from its database and return the files, or the folders if their names differ by run.
 
@@ -80,7 +94,7 @@ def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
     into_folder = output.is_dir()
     exporter = EXPORTERS.get(name).for_suffix("" if into_folder else output.suffix.lower())
     with TemporaryDirectory(prefix="leadline-export-") as made, open_run(store, run, read_only=True) as connection:
-        exporter.write(read_results(connection, run, run.read()), Path(made))
+        write_files(exporter, read_results(connection, run, run.read()), Path(made))
         if not exporter.files:
             empty_folder(output)
             copy_out(Path(made), output)
@@ -102,7 +116,7 @@ def add_to_results(store: Store, run: Run, name: str) -> list[Path]:
     made.mkdir()
     try:
         with open_run(store, run, read_only=True) as connection:
-            EXPORTERS.get(name)().write(read_results(connection, run, run.read()), made)
+            write_files(EXPORTERS.get(name)(), read_results(connection, run, run.read()), made)
         targets = []
         for path in sorted(made.iterdir()):
             target = run.results / path.name

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
-from leadline.tasks.publish.report.section import PACKAGE, Section, all_sections, render_section
+from leadline.tasks.publish.report.section import PACKAGE, Section, all_sections, naming, render_section
 from leadline.tasks.publish.run_results import RunResults
 
 
@@ -74,7 +74,9 @@ def _part(section: Section, results: RunResults) -> _PageSection | None:
     html = render_section(section, "html", results)
     if html is None:
         return None
-    return _PageSection(section.name, section.title, section.count(results.facts), Markup(html))  # noqa: S704 - escaped
+    with naming(section):
+        count = section.count(results.facts)
+    return _PageSection(section.name, section.title, count, Markup(html))  # noqa: S704 - escaped
 
 
 def _script(sections: Sequence[Section]) -> str:

@@ -8,13 +8,17 @@ style (``.css``). Each of the four is optional. Other packages bring sections by
 
 from __future__ import annotations
 
+import sys
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from traceback import extract_tb
 from typing import Any, ClassVar, Final
 
-from leadline.tasks.ground.plugins import Plugins
+from leadline.tasks.ground.plugins import Plugins, failure
 from leadline.tasks.ground.templating import render_source
 from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.run_results import RunResults
@@ -65,7 +69,21 @@ class Section(ABC):
             part: ``html``, ``markdown``, ``script`` or ``style``.
         """
         given: str | None = getattr(cls, part)
-        return _beside(cls.__module__, vars(cls).get("file", ""), _SUFFIXES[part]) if given is None else given
+        return _beside(*cls._named(part)) if given is None else given
+
+    @classmethod
+    def place(cls, part: str) -> str:
+        """Return where a part stands: its file, or that it is in the class.
+
+        Args:
+            part: As of :meth:`text`.
+        """
+        return str(_file(*cls._named(part))) if getattr(cls, part) is None else f"its inline {part}"
+
+    @classmethod
+    def _named(cls, part: str) -> tuple[str, str, str]:
+        """Return the module, the name given for its files, and the ending of a part's file."""
+        return cls.__module__, vars(cls).get("file", ""), _SUFFIXES[part]
 
 
 PACKAGE: Final = "leadline.tasks.publish"
@@ -77,14 +95,17 @@ register_section = SECTIONS.register
 _SUFFIXES: Final = {"html": ".html", "markdown": ".md", "script": ".js", "style": ".css"}
 
 
+def _file(module: str, stem: str, suffix: str) -> Traversable | None:
+    """Return the file beside a module, which need not be there; ``None`` for a module without a package."""
+    package, _, name = module.rpartition(".")
+    return files(package) / f"{stem or name}{suffix}" if package else None
+
+
 @cache
 def _beside(module: str, stem: str, suffix: str) -> str:
     """Return what a file beside a module contains, ``""`` without one."""
-    package, _, name = module.rpartition(".")
-    if not package:
-        return ""
-    file = files(package) / f"{stem or name}{suffix}"
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    file = _file(module, stem, suffix)
+    return file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""
 
 
 def all_sections() -> list[Section]:
@@ -98,8 +119,27 @@ def render_section(section: Section, part: str, results: RunResults) -> str | No
     Args:
         part: ``html`` or ``markdown``.
     """
-    context = section.context(results)
-    if context is None:
-        return None
-    known = {"section": section, "results": results, "facts": results.facts, "position": results.position}
-    return render_source(PACKAGE, section.text(part), f"{section.name}{_SUFFIXES[part]}", **known, **context)
+    name = f"{section.name}{_SUFFIXES[part]}"
+    with naming(section, {name: section.place(part)}):
+        context = section.context(results)
+        if context is None:
+            return None
+        known = {"section": section, "results": results, "facts": results.facts, "position": results.position}
+        return render_source(PACKAGE, section.text(part), name, **known, **context)
+
+
+@contextmanager
+def naming(section: Section, templates: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Name a section in whatever fails in it, and the line of its template or module.
+
+    Args:
+        templates: What is said of its templates, by what tracebacks call them.
+    """
+    try:
+        yield
+    except Exception as error:
+        module = getattr(sys.modules.get(type(section).__module__), "__file__", None) or ""
+        places = {module: module} | dict(templates or {})
+        lines = [line for line in extract_tb(error.__traceback__) if line.filename in places]
+        where = f"{places[lines[-1].filename]}, line {lines[-1].lineno}" if lines else ""
+        raise failure(SECTIONS.kind, section, error, where) from error

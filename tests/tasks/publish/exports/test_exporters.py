@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.main import run as leadline
-from leadline.evaluators.ground import UsageError
+from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.tasks.db import open_run
 from leadline.tasks.ground import plugins
 from leadline.tasks.publish import publish, run_results
@@ -43,6 +44,40 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> type[Exporter]:
     EXPORTERS.all()
     monkeypatch.setattr(EXPORTERS, "_found", dict(EXPORTERS._found))
     return register_exporter(Verdicts)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            KeyError("model"),
+            "[LL-RUN-07]: The exporter 'verdicts' (tests.tasks.publish.exports.test_exporters.",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device", "/proc/x"), "[LL-RUN-05]: The disk is full: /proc/x"),
+        (UsageError("It needs Excel."), "[LL-CONFIG-02]: It needs Excel."),
+    ],
+)
+def test_a_format_that_fails_is_named_unless_the_fault_is_the_machines_or_told_on_purpose(
+    sample: tuple[Store, Run],
+    verdicts: type[Exporter],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    said: str,
+) -> None:
+    def write(self: Exporter, results: RunResults, folder: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(Verdicts, "write", write)
+    store, run = sample
+    leadline(
+        ["store", "export", run.id, "--store", str(store.root), "--as", "verdicts", "-o", str(tmp_path / "mine.txt")]
+    )
+    assert capsys.readouterr().err.startswith(f"Error {said}")
+    if isinstance(error, KeyError):
+        with open_run(store, run) as connection, pytest.raises(LeadlineError, match="The exporter 'verdicts'"):
+            publish(connection, run, {"config": {"results": "verdicts"}})
 
 
 def test_one_class_adds_a_format_to_the_command(

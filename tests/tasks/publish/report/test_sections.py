@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
 from leadline.tasks.db import open_run
 from leadline.tasks.publish.exports.report_pages import MarkdownReport, page
 from leadline.tasks.publish.facts import Facts
@@ -83,6 +85,56 @@ def test_a_section_leaves_itself_out(tmp_path: Path) -> None:
     assert "<h2>Costs" not in html
     assert "#costs" not in re.sub(r"<(style|script)>.*?</\1>", "", html, flags=re.DOTALL)
     assert "Costs" not in markdown
+
+
+def in_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> type[Section]:
+    """Return a section of another package, with a template of two lines beside its module."""
+    package = folder / "acme_report"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "lengths.html").write_text("<p>Lengths</p>\n{{ lenghts }}")
+    imported = "from leadline.tasks.publish.report.section import Section"
+    (package / "lengths.py").write_text(f"{imported}\n\n\nclass Lengths(Section):\n    name = title = 'l'\n")
+    monkeypatch.syspath_prepend(folder)
+    return cast("type[Section]", importlib.import_module("acme_report.lengths").Lengths)
+
+
+class Syntax(Costs):
+    html = "<p>\n\n{% if %}"
+
+
+class Raises(Costs):
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        raise UsageError("I was\nnot here")
+
+
+class Counts(Costs):
+    def count(self, facts: Facts) -> int:
+        return 1 // 0
+
+
+@pytest.mark.usefixtures("costs")
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (
+            None,
+            r"'l' \(acme_report.lengths.Lengths\) failed in /.*/lengths.html, line 2: Undefined.*'lenghts' is",
+        ),
+        (Syntax, r"'costs' \(tests.*Syntax\) failed in its inline html, line 3: TemplateSyntaxError: "),
+        (Raises, r"'costs' \(tests.*Raises\) failed in /.*test_sections.py, line \d+: UsageError: I was\\nnot here"),
+        (Counts, r"'costs' \(tests.*Counts\) failed in /.*test_sections.py, line \d+: ZeroDivisionError: "),
+    ],
+)
+def test_a_section_that_fails_is_named_with_its_package_and_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: type[Section] | None, said: str
+) -> None:
+    found = broken or in_file(tmp_path, monkeypatch)
+    SECTIONS._found[found.name] = found
+    with pytest.raises(LeadlineError, match=rf"The section {said}") as error:
+        written(tmp_path)
+    assert error.value.code is ErrorCode.RUN_PUBLISHING
+    assert "uninstall its package" in str(error.value)
 
 
 @pytest.mark.browser
