@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.ground import FILE, ErrorCode, UsageError, named_tables, project_scope
 from leadline.evaluators.judge_client.calls import BudgetSpent, Charge
-from leadline.evaluators.settings import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 
 _TABLE: Final = "model_prices_and_context_window_backup.json"
 _TEAM_VARIABLE: Final = "LEADLINE_TEAM"
@@ -248,7 +248,15 @@ def team_budget(team: str | None, file: Path | None, environment: Mapping[str, s
 
 
 def price(config: JudgeConfig) -> tuple[float, float] | None:
-    """Return USD per input and per output token, ``None`` when unknown; what runs here costs nothing."""
+    """Return USD per input and per output token, ``None`` when unknown; what runs here costs nothing.
+
+    A jury's is the sum of its judges', since each of them is asked.
+    """
+    if isinstance(config, JuryConfig):
+        prices = [each for each in map(price, config.members) if each is not None]
+        if len(prices) < len(config.members):
+            return None
+        return sum(sent for sent, _ in prices), sum(replied for _, replied in prices)
     if config.input_cost_per_token is not None and config.output_cost_per_token is not None:
         return config.input_cost_per_token, config.output_cost_per_token
     if config.kind == "local":

@@ -314,17 +314,21 @@ def _told(
 
 def _judges_of(line: Mapping[str, Any]) -> frozenset[tuple[str, int]]:
     """Return the keys and epochs of the judges that a metric's evaluator asks."""
-    asked: Mapping[str, Any] = json.loads(line["identity"]).get("judge") or {}
-    judges = [member["judge"] for member in asked.get("members", ())] or [asked]
     return frozenset(
         (digest({name: value for name, value in judge.items() if name != "epoch"}), int(judge.get("epoch", 0)))
-        for judge in judges
+        for judge in _asked(line)
     )
+
+
+def _asked(line: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the identities of the judges that a metric's evaluator asks: those of a jury, or the one."""
+    asked: Mapping[str, Any] = json.loads(line["identity"]).get("judge") or {}
+    return [member["judge"] for member in asked.get("members", ())] or [asked]
 
 
 def _again(line: Mapping[str, Any], baseline: Run, candidate: Run) -> str:
     """Say how many calls it takes to judge a run's rows again, at what price, and by which command."""
-    calls = math.ceil((line["reused"] + line["computed"]) * _calls_per_row(line))
+    calls = math.ceil((line["reused"] + line["computed"]) * _calls_per_row(line)) * len(_asked(line))
     prices = [_price_of_call(run, line["evaluator"]) for run in (candidate, baseline)]
     price = next((price for price in prices if price is not None), None)
     money = "at an unknown price" if price is None else f"about ${_rounded(calls * price)}"

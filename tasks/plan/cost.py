@@ -72,10 +72,8 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     judge = _judge(evaluator, settings)
     if judge is None:
         return Estimate(calls, None)
-    asked = members_of(judge)
-    sent = math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN)
-    prices = [each for each in (cost(member, sent, REPLY_TOKENS) for member in asked) if each is not None]
-    return Estimate(calls * len(asked), calls * sum(prices) if len(prices) == len(asked) else None)
+    usd = cost(judge, math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN), REPLY_TOKENS)
+    return Estimate(calls * len(members_of(judge)), None if usd is None else calls * usd)
 
 
 def _calls(connection: DuckDBPyConnection, job: EvaluatorJob, evaluator: Evaluator, scores: int) -> int:
@@ -98,8 +96,8 @@ def require_prices(evaluators: Iterable[Evaluator], settings: Settings, limits: 
     """
     for evaluator in evaluators:
         judge = _judge(evaluator, settings) if evaluator.spec.judge else None
-        for member in members_of(judge) if judge is not None else ():
-            require_judge_price(member, limits)
+        if judge is not None:
+            require_judge_price(judge, limits)
 
 
 def with_canaries(
@@ -143,13 +141,15 @@ def _install() -> str:
 
 
 def require_judge_price(judge: JudgeConfig, limits: Limits) -> None:
-    """Refuse a judge whose price is unknown where money is limited.
+    """Refuse a judge, or a jury with one, whose price is unknown where money is limited.
 
     Raises:
         UsageError: Its price is unknown.
     """
-    if not limits.of_cost or price(judge) is not None:
+    unknown = [member for member in members_of(judge) if price(member) is None] if limits.of_cost else []
+    if not unknown:
         return
+    judge = unknown[0]
     named = "" if judge.key != "default" else f', with model = "{judge.model}",'
     raise UsageError(
         f"The price of the judge {judge.model!r} is unknown, so a cost limit (--max-cost, month_cost) allows no call.",

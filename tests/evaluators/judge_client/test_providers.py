@@ -8,7 +8,7 @@ from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client import budget, litellm_transport, providers
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.judge_client.providers import check_provider
-from leadline.evaluators.settings import JudgeConfig
+from leadline.evaluators.settings import JudgeConfig, JuryConfig
 from leadline.tasks.plan import cost
 
 
@@ -61,6 +61,28 @@ def test_openais_usual_models_have_litellms_prices_without_litellm_too(monkeypat
     monkeypatch.setattr(budget, "_table", dict)
     assert budget.price(named("openai/gpt-4o-mini")) == pytest.approx((1.5e-7, 6e-7))
     assert budget.price(named("openai/of-tomorrow")) is None
+
+
+def jury(*models: str) -> JuryConfig:
+    """Return a jury that is itself called after a model with a price."""
+    members = tuple(JudgeConfig(key=model.partition("/")[2], model=model) for model in models)
+    return JuryConfig(key="panel", model="openai/gpt-4o", members=members)
+
+
+def test_a_jury_costs_what_its_judges_cost_together() -> None:
+    both = jury("openai/gpt-4o-mini", "openai/gpt-4.1")
+    assert budget.cost(both, 1_000, 100) == pytest.approx(
+        sum(budget.cost(member, 1_000, 100) or 0 for member in both.members)
+    )
+    assert budget.price(jury("openai/gpt-4o-mini", "openai/of-tomorrow")) is None
+
+
+def test_a_limit_of_cost_asks_for_the_price_of_the_jurys_judge_that_has_none() -> None:
+    limits = Limits(cost_usd=2.0)
+    cost.require_judge_price(jury("openai/gpt-4o-mini", "openai/gpt-4.1"), limits)
+    with pytest.raises(UsageError, match="price of the judge 'openai/of-tomorrow' is unknown") as refused:
+        cost.require_judge_price(jury("openai/gpt-4o-mini", "openai/of-tomorrow"), limits)
+    assert "[judges.of-tomorrow]" in refused.value.hint
 
 
 def test_a_limit_of_cost_without_a_price_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
