@@ -112,7 +112,16 @@ def test_the_f_score_is_the_weighted_harmonic_mean_of_precision_and_recall(
     assert f_score(tp, fp, fn, beta) == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_answer_correctness_counts_statements_that_the_texts_share() -> None:
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, 0.75 * 0.5 + 0.25 * 0.6),
+        ({"factuality_weight": 0.5}, 0.5 * 0.5 + 0.5 * 0.6),
+        ({"factuality_weight": 0.0}, 0.6),
+        ({"factuality_weight": 1.0}, 0.5),
+    ],
+)
+def test_answer_correctness_counts_statements_that_the_texts_share(params: dict[str, float], expected: float) -> None:
     """Answer: 1 of 2 supported; expected: 2 of 3 found. tp 1, fp 1, fn 1: F1 = 0.5; cosine 0.6."""
     script = {
         STATEMENTS: lambda prompt: {"statements": ["t1", "t2", "t3"]} if "truth" in prompt else SAID,
@@ -120,8 +129,8 @@ def test_answer_correctness_counts_statements_that_the_texts_share() -> None:
     }
     judge = ScriptedJudge(script)
     table = {ROW.actual_answer: (1.0, 0.0), ROW.expected_answers[0]: (0.6, 0.8)}
-    (result,) = judged("answer_correctness", judge, ROW, ctx=tools_with(judge, table))
-    assert value(result) == pytest.approx(0.75 * 0.5 + 0.25 * 0.6, abs=1e-6)
+    (result,) = judged("answer_correctness", judge, ROW, ctx=tools_with(judge, table), **params)
+    assert value(result) == pytest.approx(expected, abs=1e-6)
     assert len(judge.asked) == 3
     assert fenced(judge.asked[2], "answer-statement") == SAID["statements"]
     assert fenced(judge.asked[2], "ground-truth-statement") == ["t1", "t2", "t3"]

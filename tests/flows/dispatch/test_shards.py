@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +23,9 @@ from leadline.flows.dispatch import lanes, shards
 from leadline.flows.dispatch.lanes import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.pools import Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, NO_DEVICE, UNFIT
-from leadline.flows.dispatch.shards import Shards, ShardTimeouts, table
+from leadline.flows.dispatch.shards import Board, Shards, ShardTimeouts, table
+from leadline.flows.evaluate.prefect_steps import PrefectSteps
+from leadline.flows.prefect import prefect_steps
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.jobs import Chunk
@@ -332,6 +335,16 @@ def test_the_table_shows_every_attempt_with_a_link(monkeypatch: pytest.MonkeyPat
             time.sleep(0.01)
     assert "2 shards: 1 crashed, 1 completed" in seen[-1]
     assert seen[-1].count("| judge-0000 |") == 2
+
+
+def test_the_steps_of_a_flow_have_chunks_scored_by_shards_and_show_their_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(Api(Running(), DONE), monkeypatch)
+    shown: list[str] = []
+    monkeypatch.setattr(Board, "_write", lambda self, text: shown.append(text))
+    monkeypatch.setattr(prefect_steps, "get_run_logger", lambda: logging.getLogger("flow"))  # there is no flow here
+    with lanes.open_lanes(1, [chunk()], {"judge": 2}, Dispatch.WORKERS, PrefectSteps()) as opened:
+        assert opened.score(chunk()) == ChunkResult("judge-0000", 7, 1)
+    assert "1 completed" in shown[-1]
 
 
 @pytest.mark.parametrize("dispatch", [Dispatch.AUTO, Dispatch.WORKERS])
