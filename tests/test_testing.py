@@ -86,6 +86,15 @@ def test_the_command_prints_a_line_a_check(tmp_path: Path, capsys: pytest.Captur
     assert "FAIL  shouting: absurd texts are survived (nothing as actual_answer: ZeroDivisionError" in printed
 
 
+def test_the_command_takes_ids_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluators", "check", "contains"]) == 0
+    assert all(line.startswith("ok    contains: ") for line in capsys.readouterr().out.splitlines())
+    assert run(["evaluators", "check", "contain"]) == 2
+    assert "Did you mean contains" in capsys.readouterr().err
+    assert run(["evaluators", "check", "gone.py"]) == 2
+    assert "gone.py cannot be read" in capsys.readouterr().err
+
+
 def test_what_asks_a_judge_is_checked_as_far_as_it_can_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.py").write_text(
         """
