@@ -72,7 +72,7 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     from leadline.evaluators.settings import Settings
     from leadline.flows.shared.settings import Dispatch
     from leadline.tasks import pipeline
-    from leadline.tasks.load import load_dataset
+    from leadline.tasks.load.dataset import load_dataset
     from leadline.tasks.plan.selection import choose
     from leadline.tasks.score.chunk import score_chunk
     from leadline.tasks.store.store import Store
@@ -101,8 +101,8 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
 
     from leadline.flows.dispatch.lanes import open_lanes
     from leadline.flows.evaluate.prefect_steps import PrefectSteps
+    from leadline.flows.evaluate.steps import Retries
     from leadline.flows.prefect.prefect_steps import _RUNNER
-    from leadline.flows.shared.judge_access import Retries
 
     seconds = []
 

@@ -75,7 +75,7 @@ def load(path: Path) -> dict[str, float]:
     import duckdb  # noqa: F401 - imported before the clock starts
     import pyarrow as pa  # noqa: F401
 
-    from leadline.tasks.load import load_dataset
+    from leadline.tasks.load.dataset import load_dataset
     from leadline.tasks.store.store import Store
 
     with tempfile.TemporaryDirectory() as folder:

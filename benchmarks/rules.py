@@ -26,7 +26,7 @@ from leadline.evaluators.summarization.bleu import ORDERS
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db import open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import cut, make_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
 from leadline.tasks.policy.policy import load_policy

@@ -20,7 +20,7 @@ from benchmarks.rules import EVALUATORS, make_rows
 from leadline.evaluators.core import get
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.executor import LocalLanes, default_processes, drive
 from leadline.tasks.store.store import Store

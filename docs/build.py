@@ -28,8 +28,8 @@ from leadline.flows.model_version import ModelVersionConfig
 from leadline.flows.perturb import PerturbConfig
 from leadline.flows.shared.form import FormModel, Setting, settings_in
 from leadline.plugins.ci.config import CiConfig
-from leadline.tasks.load import load_dataset
 from leadline.tasks.load.columns import names_of
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.load.formats.registry import all_formats
 from leadline.tasks.perturb.copies import perturb

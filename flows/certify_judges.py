@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.evaluators.settings import JudgeConfig, JuryConfig
-from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of
+from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.certificates import Certificate, certificate_of, keep_certificate

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.evaluators.judge_client.choice import configured_judges, find_canaries, find_judges
+from leadline.evaluators.judge_client.choice import configured_judges, evaluator_files_of, find_canaries, find_judges
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.flows.prefect.outside_requests import Allowed
 from leadline.flows.prefect.outside_requests import check_judges as check_allowed
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps
-from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
+from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import EvaluatorFiles, EvaluatorsDir, JudgeAccess, StorePlace, TeamName
 from leadline.tasks.judges.drift.drift_check import check_judge

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count, from_home
+from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.flows.collect import Collection, CollectResult, require_target_prices
 from leadline.flows.compare import Compare, CompareConfig, CompareResult
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
@@ -24,11 +25,11 @@ from leadline.flows.model_version import ModelVersionConfig, ModelVersionResult,
 from leadline.flows.prefect import outside_requests as outside
 from leadline.flows.prefect.report_links import comparison_link, run_link
 from leadline.flows.shared.job import Job, JobSteps, reading
-from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
+from leadline.flows.shared.judge_access import judges_of, limits_for
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target, check_target, find_targets, read_targets
-from leadline.tasks.load import LoadedDataset, load_dataset
-from leadline.tasks.plan.jobs import ALL_ROWS
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
+from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.runs.lookup import all_tags, find_run, set_tag
 from leadline.tasks.runs.versions import (

@@ -28,7 +28,7 @@ from leadline.flows.shared.settings import (
 from leadline.tasks.collect import Collected, Target, check_target, find_targets, read_targets
 from leadline.tasks.collect import collect as ask_models
 from leadline.tasks.ledger.ledger import new_name, open_ledger, read_ledger
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.plan.cost import require_model_price
 from leadline.tasks.runs.run_sentences import paid
 from leadline.tasks.runs.versions import VERSION_PATTERN

@@ -19,7 +19,7 @@ from leadline.flows.shared.job import Job, JobSteps, output_file, reading
 from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.settings import ColumnMapping, FormatName, JudgeAccess, StorePlace
 from leadline.tasks.ledger.ledger import new_name, open_ledger
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.perturb.copies import Perturbed, perturb
 from leadline.tasks.perturb.perturbations import Recipe, recipe
 from leadline.tasks.store.store import Store

@@ -49,9 +49,8 @@ from leadline.tasks.judges.drift.judge_standing import JUDGES, notice_replies, r
 from leadline.tasks.judges.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.ledger.ledger_report import add_up
-from leadline.tasks.load import LoadedDataset
+from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.plan.jobs import (
-    ALL_ROWS,
     LANES,
     Chunk,
     EvaluatorJob,
@@ -65,6 +64,7 @@ from leadline.tasks.plan.jobs import (
 from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids, two_phase_jobs
 from leadline.tasks.plan.selection import Choice, applicable_to, embedder_in_words, named_models
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
+from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.policy.policy import DEFAULT, Policy, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.heartbeats import give_sign, record_lost

@@ -27,13 +27,13 @@ from leadline.evaluators.data import (
     Annotations,
     Evidence,
     Json,
-    LabelMap,
     LabelName,
     Row,
     RowField,
     RowScore,
     whole_item_labels,
 )
+from leadline.evaluators.data.label_map import LabelMap
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -6,7 +6,6 @@ from leadline.evaluators.data.annotations import DEFAULT_KEY as DEFAULT_KEY
 from leadline.evaluators.data.annotations import GEOMETRIES as GEOMETRIES
 from leadline.evaluators.data.annotations import Annotation as Annotation
 from leadline.evaluators.data.annotations import Annotations as Annotations
-from leadline.evaluators.data.annotations import LabelMap as LabelMap
 from leadline.evaluators.data.annotations import LabelName as LabelName
 from leadline.evaluators.data.annotations import Point as Point
 from leadline.evaluators.data.annotations import Raster as Raster

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from leadline.evaluators.ground import (
     ProjectScope,
     UsageError,
     first_refusal,
+    from_home,
     project_scope,
     settings_document,
 )
@@ -175,6 +176,20 @@ def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
             code=ErrorCode.CONFIG_CONTENT,
         )
     return tuple(str((file or FILE).parent / name) for name in files)
+
+
+def evaluator_files_of(files: Sequence[str], config: str | None) -> tuple[str, ...]:
+    """Return the absolute paths of the Python files with the user's own evaluators, those of leadline.toml included.
+
+    Args:
+        files: Files that were named for the run.
+        config: The configuration file; by default ``leadline.toml`` here, if there is one.
+
+    Raises:
+        UsageError: The configuration file is broken.
+    """
+    named = (*files, *find_evaluator_files(Path(config) if config else None))
+    return tuple(dict.fromkeys(str(from_home(file).absolute()) for file in named))
 
 
 def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:

@@ -13,7 +13,6 @@ from leadline.evaluators.data import (
     Details,
     Evidence,
     Json,
-    LabelMap,
     NotApplicable,
     Reason,
     Row,
@@ -21,6 +20,7 @@ from leadline.evaluators.data import (
     RowScore,
     clip,
 )
+from leadline.evaluators.data.label_map import LabelMap
 from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
 from leadline.evaluators.vision.engine.matching import COCO_MOST, MatchedBatch, Method, Rules, match_images
 from leadline.evaluators.vision.engine.ranking import Dataset, gather, metrics_under, values_by_image

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leadline.evaluators.core import EvalContext, Metric, Params, RowEvaluator, Spec, register
-from leadline.evaluators.data import Details, Evidence, Json, LabelMap, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.data import Details, Evidence, Json, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.data.label_map import LabelMap
 from leadline.evaluators.vision.engine.segmentation import (
     Overlap,
     Segmented,

@@ -38,7 +38,7 @@ from leadline.flows.shared.settings import (
     StorePlace,
 )
 from leadline.tasks.ground.timeline import RunTime
-from leadline.tasks.plan.planner import AUTO
+from leadline.tasks.plan.trial_rows import AUTO
 from leadline.tasks.runs.run_facts import Answer
 
 

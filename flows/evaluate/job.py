@@ -18,16 +18,17 @@ from leadline.evaluators.models.runtime import require_device
 from leadline.flows.dispatch.lanes import Dispatcher, Lanes, dispatcher, open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, prepare
-from leadline.flows.evaluate.steps import EvaluationSteps, Finished
+from leadline.flows.evaluate.steps import EvaluationSteps, Finished, Retries
 from leadline.flows.shared.job import Job, report
-from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
+from leadline.flows.shared.judge_access import canaries_of, limits_of
 from leadline.flows.shared.settings import Dispatch, FailOn, is_dask
 from leadline.tasks import pipeline
 from leadline.tasks.db import kept_open
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import Timeline, current, timed_by
-from leadline.tasks.plan.jobs import ALL_ROWS, Chunk
+from leadline.tasks.plan.jobs import Chunk
+from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
 from leadline.tasks.runs.baseline import NONE, find_baseline
 from leadline.tasks.runs.heartbeats import giving_signs

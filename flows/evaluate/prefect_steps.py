@@ -30,11 +30,10 @@ from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.dispatch.pools import served
 from leadline.flows.dispatch.shards import Board, Shards
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.evaluate.steps import EvaluationSteps, Finished
+from leadline.flows.evaluate.steps import RETRY_DELAYS_S, EvaluationSteps, Finished, Retries
 from leadline.flows.prefect.prefect_steps import TaskSteps, history_may_fail, reporting_no_secrets
 from leadline.flows.prefect.report_links import run_link
 from leadline.flows.prefect.server_outage import not_waiting
-from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db import open_run, records, sql

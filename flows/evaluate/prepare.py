@@ -10,18 +10,19 @@ from functools import partial
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.core.model_evaluator import pull_command
 from leadline.evaluators.ground import from_home
+from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.evaluators.models.runtime import require_onnx
 from leadline.evaluators.models.weights import absolute
 from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.job import reading
-from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
+from leadline.flows.shared.judge_access import canaries_of, judges_of, limits_of
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.label_files import unknown_names
 from leadline.tasks.judges.labels.label_sets import find_label_set
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_canaries
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, expect_further_trials, plan

@@ -9,22 +9,52 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.settings import JudgeConfig
 from leadline.flows.dispatch.lanes import Elsewhere, Lanes, NoWorkers
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.job import JobSteps
-from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.jobs import Chunk
-from leadline.tasks.score.chunk import ChunkResult
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store
 
 Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
 """Called with each chunk and its result, or the error of its last attempt."""
+
+RETRY_DELAYS_S: Final = (1.0, 5.0)
+"""Pauses before the further attempts of a chunk that asks no judge."""
+
+
+class Retries:
+    """Decides how chunks of the judge lane are tried again when the judge is down.
+
+    A judge that is being restarted is back within the delays. Once a chunk found it down to the last, the chunks after
+    it are tried only once each, so that a run with a dead judge ends soon; the first one that succeeds ends that.
+
+    Args:
+        judges: The run's judges.
+    """
+
+    def __init__(self, judges: tuple[JudgeConfig, ...]) -> None:
+        pause = max((judge.down_after_s for judge in judges), default=0.0)
+        self.delays = [1.25 * pause, 4 * pause]
+        self._given_up = Event()
+
+    def worth_it(self) -> bool:
+        """Return whether a chunk that failed is to be tried again."""
+        return not self._given_up.is_set()
+
+    def learn(self, result: object) -> None:
+        """Take note of how a chunk ended."""
+        if isinstance(result, JudgeDown):
+            self._given_up.set()
+        elif isinstance(result, ChunkResult):
+            self._given_up.clear()
 
 
 class EvaluationSteps(JobSteps):

@@ -13,9 +13,8 @@ from leadline.evaluators.settings import address_without_secrets
 from leadline.flows.shared.form import FormModel, OneOf, Option
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
-from leadline.tasks.plan.jobs import ALL_ROWS
-from leadline.tasks.plan.planner import AUTO
-from leadline.tasks.policy.policy import Question
+from leadline.tasks.plan.trial_rows import ALL_ROWS, AUTO
+from leadline.tasks.policy.questions import Question
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
 

@@ -38,7 +38,7 @@ from leadline.tasks.collect.ask_target import held
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.ground.timeline import Timeline, in_part, timed_by
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 
 TargetFunction: TypeAlias = Callable[[Case], Any]

@@ -17,6 +17,7 @@ from leadline.flows.compare import Compare, CompareConfig
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.publish.exports import published_tables as frames
+from leadline.tasks.runs.query import archive
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -99,8 +100,6 @@ class OpenedStore:
         Raises:
             UsageError: It is not a single query, or it fails.
         """
-        from leadline.tasks.runs.query import archive
-
         with archive(self.store, statement=query) as opened, opened.query(query) as found:
             return found.df()
 

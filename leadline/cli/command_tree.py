@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from leadline.evaluators.ground import ErrorCode, UsageError, extensions, is_own, own_source
 from leadline.flows.command.grouped_help import ShortHelp
@@ -214,6 +215,19 @@ class CommandTree(ShortHelp, click.Group):
         if self._group == "evaluators":  # what is no command here is mostly an evaluator's id
             return [f"evaluators show {word}"]
         return anywhere[near[0]] if (near := difflib.get_close_matches(word, anywhere, n=1)) else []
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete names, importing only commands of other packages. See :class:`click.Group`."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=self._line_of(name)) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def _line_of(self, name: str) -> str:
+        """Return what the help says of a command of this group."""
+        if not self._group and name in GROUPS:
+            return about(name)
+        entry = commands()[f"{self._group}.{name}" if self._group else name]
+        return _rows([entry], every=False)[0][1]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, importing only those of other packages. See :class:`click.Group`."""

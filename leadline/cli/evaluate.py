@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.user_evaluators import load_evaluator_file
 from leadline.evaluators.ground import ErrorCode, UsageError, count, nouns, settings_table
+from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.command.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.running import print_outcome, run_job
 from leadline.flows.command.session import Session, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import PlanPreview, preview
-from leadline.flows.shared.judge_access import evaluator_files_of
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.ground.timeline import MOST_CALLS, Timeline, noting_imports, timed_by, write_trace
-from leadline.tasks.ledger.ledger import read_ledger
-from leadline.tasks.plan.selection import BY_NAME
 from leadline.tasks.runs.run_sentences import gate_reason
 from leadline.tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from leadline.flows.evaluate.prepare import PlanPreview
 
 GATE_FAILED: Final = 1
 _LISTED: Final = 20
@@ -102,6 +101,7 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
 def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, profile: Path | None) -> EvaluateResult:
     """Record the time of a run whose history is written, write its profile, and return the result with that time."""
     from leadline.flows.evaluate.job import record_time
+    from leadline.tasks.ledger.ledger import read_ledger
 
     store = Store.open(config.store)
     result = record_time(result, store, timeline)
@@ -118,6 +118,8 @@ def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, p
 
 def _preview(config: EvaluateConfig, *, as_json: bool) -> None:
     """Print what an evaluation would reuse and compute."""
+    from leadline.flows.evaluate.prepare import preview
+
     planned = preview(config)
     if as_json:
         print_json(asdict(planned))
@@ -131,6 +133,8 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     Raises:
         UsageError: A value is not what it should be.
     """
+    from leadline.evaluators.core.user_evaluators import load_evaluator_file
+
     judges = read_settings(options["settings"]).get("judges", {})
     config = judges.get("config") if isinstance(judges, dict) else None
     for file in evaluator_files_of(options["evaluator_files"], config):
@@ -141,6 +145,8 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
 
 def _print_left_out(left_out: Mapping[str, str]) -> None:
     """Print why evaluators do not run although nobody excluded them, those with the same reason together."""
+    from leadline.tasks.plan.selection import BY_NAME
+
     by_reason: dict[str, list[str]] = {}
     for id_, why in left_out.items():
         by_reason.setdefault(why, []).append(id_)

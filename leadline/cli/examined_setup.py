@@ -27,7 +27,6 @@ from leadline.evaluators.ground import (
     settings_table,
 )
 from leadline.tasks.ground.files import locked
-from leadline.tasks.ledger.ledger import LEDGER_VARIABLE, ledger_place, require_ledger
 from leadline.tasks.store.store import FORMAT, Store, format_of
 
 if TYPE_CHECKING:
@@ -304,6 +303,8 @@ def _permissions(root: Path) -> Iterator[Diagnosis]:
 
 
 def _ledger(store: Store) -> Iterator[Diagnosis]:
+    from leadline.tasks.ledger.ledger import LEDGER_VARIABLE, ledger_place, read_ledger, require_ledger
+
     place = ledger_place(store)
     if isinstance(place, str):
         require_ledger()
@@ -311,7 +312,5 @@ def _ledger(store: Store) -> Iterator[Diagnosis]:
     elif not place.exists():
         yield Diagnosis("ledger", State.OK, f"{place.name} is made with the first call")
     else:
-        from leadline.tasks.ledger.ledger import read_ledger
-
         read_ledger(store).teams("2026-01")
         yield Diagnosis("ledger", State.OK, f"{place.name} can be read")

@@ -29,7 +29,8 @@ from leadline.tasks.ground.numbers import money
 from leadline.tasks.load.columns import ColumnMap, field_of, normalized, project_map
 from leadline.tasks.plan.dataset_profile import DatasetProfile, profile, why_not
 from leadline.tasks.plan.selection import NO_JUDGE
-from leadline.tasks.policy.policy import DECIDED_BY_ROWS, DEFAULT, Question, Role, Rule, load_policy
+from leadline.tasks.policy.policy import DEFAULT, Role, Rule, load_policy
+from leadline.tasks.policy.questions import DECIDED_BY_ROWS, Question
 
 OPTIONS: Final = frozenset({"evaluators", "suite", "format", "map", "model_name", "judges.model", "judges.api_base"})
 

@@ -35,10 +35,10 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
     RUN is its id, the beginning of it, or `latest`.
     """
-    from leadline.tasks.runs.show import case, overview
-
     store = session.open_store()
     run = find_run(store, name)
+    from leadline.tasks.runs.show import case, overview
+
     found = overview(store, run) if case_key is None else case(store, run, case_key)
     if as_json:
         print_json(found)
@@ -112,12 +112,13 @@ def _print_labels(
     corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
 ) -> None:
     """Print what people's labels say of the judges: values corrected, and the certificate of each."""
+    lines = [line for line in certificates if all_metrics or line["is_primary"]]
+    if not lines:
+        return
     from leadline.tasks.db import line_of
     from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
 
-    lines = [line for line in certificates if all_metrics or line["is_primary"]]
-    if lines:
-        click.echo("\nPeople's labels")
+    click.echo("\nPeople's labels")
     for line in lines:
         name = f"{line['evaluator']}.{line['metric']}"
         click.echo(f"  {clean(name)}")
@@ -129,6 +130,8 @@ def _print_labels(
 
 def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
     """Print what is known of flips under perturbation where a judge may make them itself."""
+    if not rates:
+        return
     from leadline.tasks.db import FlipCause, line_of
     from leadline.tasks.publish.facts import FlipRateLine
     from leadline.tasks.publish.summary import flip_sentences

@@ -8,7 +8,6 @@ import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import say, session_options
-from leadline.flows.shared.settings import Dispatch, is_dask
 
 
 @click.command()
@@ -28,6 +27,8 @@ def dask_worker(address: str, lane: str, processes: int | None) -> None:
     can run code here: it belongs into a network that you trust. A scheduler that is away is waited for. SIGTERM or
     Ctrl-C ends the worker; others take its chunks.
     """
+    from leadline.flows.shared.settings import Dispatch, is_dask
+
     if not is_dask(address) or address == Dispatch.DASK:
         raise UsageError(
             f"{address[:80]!r} is no address of a Dask scheduler.",

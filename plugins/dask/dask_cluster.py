@@ -293,8 +293,6 @@ async def _own_cluster(workers: Mapping[Lane, int], security: Security, tell: Ca
 
 
 def _main() -> None:
-    from distributed.security import Security
-
     request = json.loads(sys.stdin.readline())
     # The run reads one line. What evaluators print must not go to that pipe too: nobody would empty it.
     answers = os.dup(sys.stdout.fileno())

@@ -12,7 +12,6 @@ from leadline.flows.command.session import say, session_options
 from leadline.flows.prefect.server import lasting_api
 from leadline.flows.shared.logs import log_to_stderr
 from leadline.plugins import http_server
-from leadline.plugins.webhooks.webhook_payloads import read_choice
 
 
 @click.group()
@@ -62,10 +61,10 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
             hint="It is the one that the registry knows.",
             code=ErrorCode.CONFIG_VARIABLE,
         )
-    from leadline.plugins.webhooks.webhook_server import Webhook  # Prefect takes more than a second
+    from leadline.plugins.webhooks import webhook_payloads, webhook_server  # Prefect takes more than a second
 
-    choice = read_choice(models)
+    choice = webhook_payloads.read_choice(models)
     log_to_stderr("leadline.webhook")
     with lasting_api() as api, http_server.listener(host, port) as listening:
         say(f"Listening on http://{host}:{port}/mlflow and /huggingface, for {api.url.removesuffix('/api')}.")
-        http_server.serve(Webhook(secret, choice, refs=refs).app(), listening)
+        http_server.serve(webhook_server.Webhook(secret, choice, refs=refs).app(), listening)

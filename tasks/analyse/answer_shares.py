@@ -19,7 +19,8 @@ import numpy as np
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import records, replace_lines, sql
-from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy
+from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.questions import DECIDED_BY_ROWS
 from leadline.tasks.statistics.early_stopping import ALWAYS_VALID
 from leadline.tasks.statistics.label_correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.statistics import clopper_pearson, effective_number

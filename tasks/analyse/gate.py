@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.db import records, replace_lines, sql
-from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Policy, Question
+from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.questions import DECIDED_BY_ROWS, Question
 from leadline.tasks.runs.run_facts import Answer, failing_severities
 from leadline.tasks.statistics.label_correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING

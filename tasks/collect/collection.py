@@ -23,7 +23,7 @@ from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import TargetAnswer
 from leadline.tasks.ground.files import handed_out, scratch_folder
-from leadline.tasks.load import LoadedDataset
+from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge_client.calls import JudgeRefused
+from leadline.evaluators.judge_client.litellm_transport import litellm
 from leadline.evaluators.text.sentences import Splitter, without_surrogates
 from leadline.tasks.generate.documents import Document, DocumentsError, FoundFiles, read_documents
 from leadline.tasks.ground.files import digest
@@ -216,8 +217,6 @@ class _Ruler:
 
 @cache
 def _encoding() -> Any:
-    from leadline.evaluators.judge_client.litellm_transport import litellm
-
     try:
         litellm()  # so that its import fetches nothing
     except JudgeRefused as error:

@@ -7,9 +7,3 @@ each other, and published as tables. All faults are gathered (:mod:`.faults`) an
 :class:`~leadline.evaluators.ground.errors.DatasetError`, before anything is written. ``docs/datasets.md`` is for
 users.
 """
-
-from __future__ import annotations
-
-from leadline.tasks.load.dataset import LoadedDataset, load_dataset
-
-__all__ = ["LoadedDataset", "load_dataset"]

@@ -14,11 +14,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core import find
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.load.columns import LABELS, METADATA, mapped
 from leadline.tasks.load.values import ValueFault, shown, unpacked
-from leadline.tasks.policy.policy import DECIDED_BY_ROWS
+from leadline.tasks.policy.questions import DECIDED_BY_ROWS
 
 if TYPE_CHECKING:
     from leadline.tasks.load.columns import ColumnNames
@@ -165,6 +164,8 @@ def value_range(question: str) -> tuple[float, float]:
     Args:
         question: ``EVALUATOR.METRIC``, or ``EVALUATOR`` for its primary one; one that is not known here has no bounds.
     """
+    from leadline.evaluators.core import find
+
     if question in DECIDED_BY_ROWS:
         return 0.0, 1.0
     for evaluator, key in ((question, ""), question.rpartition(".")[::2]):

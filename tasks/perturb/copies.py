@@ -22,7 +22,7 @@ from leadline.evaluators.judge_client.calls import JudgeError
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.ground.files import handed_out, scratch_folder
-from leadline.tasks.load import LoadedDataset
+from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
 from leadline.tasks.store.store import Store
 

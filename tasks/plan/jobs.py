@@ -22,14 +22,12 @@ from leadline.evaluators.settings import Settings, judge_from
 from leadline.tasks.db import literal, sql
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.plan.selection import load_own_evaluators
+from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-
-ALL_ROWS: Final = "all"
-"""Every row gets all trials."""
 
 QUARANTINED: Final = "quarantined.json"
 """File of a plan with the judges that rows are not put to."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.data import OUTPUTS, RowField
 from leadline.tasks.db import digests_of, literal, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
+from leadline.tasks.plan.trial_rows import AUTO
 from leadline.tasks.store.parquet_files import intact_parquet_files
 from leadline.tasks.store.store import Store
 
@@ -206,8 +207,6 @@ def segments(folder: Path) -> str:
     files = intact_parquet_files(folder, "scores")
     return f"[{', '.join(literal(file) for file in files)}]" if files else ""
 
-
-AUTO: Final = "auto"
 
 PAIR_SHARE: Final = 0.3
 """Share of the pairs that did not turn which is judged again: less than that shows changes that are none too often."""

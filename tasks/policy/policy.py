@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from leadline.evaluators.core import CUSTOM, FAMILIES, Evaluator, Metric, Spec, all_evaluators, find
 from leadline.evaluators.ground import FILE, ErrorCode, UsageError, from_home, refusals_of, settings_document
 from leadline.tasks.ground.files import digest
+from leadline.tasks.policy.questions import Question
 
 Proof: TypeAlias = Literal["none", "likeness", "mean", "exact", "estimate"]
 """What a metric can show of its question.
@@ -45,28 +46,6 @@ ProblemStyle: TypeAlias = Literal["grouped", "seed"]
 
 Basis: TypeAlias = Literal["judge", "corrected"]
 """What decides a metric that asks a judge: its values, or these corrected by people's labels."""
-
-
-class Question(StrEnum):
-    """A question about the answers of a run."""
-
-    SAFE = "safe"
-    RIGHT = "right"
-    GROUNDED = "grounded"
-    FORM = "form"
-    FAST = "fast"
-
-
-IN_WORDS: Final[Mapping[Question, str]] = {
-    Question.SAFE: "Are the answers safe?",
-    Question.RIGHT: "Are the answers right?",
-    Question.GROUNDED: "Do they rest on what was retrieved?",
-    Question.FORM: "Do they have the right form?",
-    Question.FAST: "Are they fast and cheap enough?",
-}
-
-DECIDED_BY_ROWS: Final = (Question.RIGHT, Question.GROUNDED)
-"""Questions that are decided by the share of good answers, each row by the best metric that was made for it."""
 
 
 class Role(StrEnum):

@@ -9,7 +9,8 @@ from typing import Final
 
 from leadline.evaluators.core import Metric, Spec, all_evaluators
 from leadline.evaluators.ground import count, number, percent
-from leadline.tasks.policy.policy import IN_WORDS, Policy, Role, Rule
+from leadline.tasks.policy.policy import Policy, Role, Rule
+from leadline.tasks.policy.questions import IN_WORDS
 
 HEADINGS: Final = {
     Role.MUST: "Must: the gate fails when more answers of a model fail than are tolerated.",

@@ -16,7 +16,7 @@ from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.flip_problems import CHANGED, HOW_TO_MEASURE, UNMEASURED
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
 from leadline.tasks.db import FlipCause, Problem, sql
-from leadline.tasks.policy.policy import Question
+from leadline.tasks.policy.questions import Question
 from leadline.tasks.publish.facts import Facts, FlipRateLine
 from leadline.tasks.runs.run_facts import Answer
 from leadline.tasks.runs.run_sentences import coverage_line, gate_reason

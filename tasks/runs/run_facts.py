@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from leadline.evaluators.data import Severity
 from leadline.tasks.db import Sql, Verdict, columns_of, table
 from leadline.tasks.ground.timeline import RunTime
-from leadline.tasks.policy.policy import IN_WORDS, Question
+from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.heartbeats import LOST, is_lost
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.store.store import Run

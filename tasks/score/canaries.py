@@ -23,7 +23,7 @@ from leadline.evaluators.core import EvalContext, Evaluator, asked_judge, find, 
 from leadline.evaluators.data import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.rows import read_rows
 from leadline.tasks.score.scoring import Ask, score_together

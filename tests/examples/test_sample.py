@@ -14,7 +14,7 @@ import pytest
 from leadline.evaluators.core import EvalContext, registry
 from leadline.evaluators.data import ContextChunk, Row
 from leadline.tasks.db import attach_dataset
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"

@@ -23,7 +23,7 @@ from leadline.evaluators.ground import package_version
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.selection import choose
 from leadline.tasks.policy.policy import load_policy

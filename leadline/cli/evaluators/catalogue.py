@@ -17,6 +17,7 @@ from leadline.evaluators.core.suites import look_alikes, purposes_of, suite
 from leadline.evaluators.core.suites import suites as named
 from leadline.evaluators.core.user_evaluators import load_evaluator_file
 from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.flows.command.output import clean, number, plain_text, print_json, print_table
 from leadline.flows.command.session import session_options
 from leadline.tasks.publish.trust_cards import TrustCard, read_cards
@@ -125,8 +126,6 @@ def suites(as_json: bool) -> None:
 
 
 def _load(files: Sequence[str]) -> None:
-    from leadline.flows.shared.judge_access import evaluator_files_of
-
     for file in evaluator_files_of(files, None):
         load_evaluator_file(file)
 

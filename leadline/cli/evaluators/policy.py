@@ -6,8 +6,6 @@ import click
 
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import session_options
-from leadline.tasks.policy import policy_text
-from leadline.tasks.policy.policy import DEFAULT, load_policy, shipped
 
 
 @click.group(invoke_without_command=True)
@@ -18,6 +16,8 @@ def policy(context: click.Context, as_json: bool) -> None:
     """List what a gate can block on, and show or check a policy."""
     if context.invoked_subcommand:
         return
+    from leadline.tasks.policy.policy import load_policy, shipped
+
     found = [load_policy(name) for name in shipped()]
     if as_json:
         print_json([each.to_json() for each in found])
@@ -35,7 +35,9 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
 
     It is one of Leadline's, a file, or without a name the one that a run here takes.
     """
-    chosen = load_policy(name)
+    from leadline.tasks.policy import policy, policy_text
+
+    chosen = policy.load_policy(name)
     if as_json:
         print_json(chosen.to_json())
     elif as_toml:
@@ -50,10 +52,13 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
 @session_options
 def check(files: tuple[str, ...]) -> None:
     """Check policy files, and print what differs from the default policy."""
+    from leadline.tasks.policy import policy, policy_text
+
+    usual = policy.load_policy(policy.DEFAULT)
     for file in files:
-        chosen = load_policy(file)
-        lines = list(policy_text.differences(chosen, load_policy(DEFAULT)))
-        end = f"What differs from {DEFAULT}:" if lines else f"It asks the same as {DEFAULT}."
+        chosen = policy.load_policy(file)
+        lines = list(policy_text.differences(chosen, usual))
+        end = f"What differs from {usual.name}:" if lines else f"It asks the same as {usual.name}."
         click.echo(f"{clean(chosen.name)} ({chosen.digest}) is a valid policy. {end}")
         for line in lines:
             click.echo(clean(line))

@@ -8,7 +8,6 @@ import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +18,6 @@ from leadline.flows.deploy.file import of_project, own_file, read_deployment_fil
 from leadline.flows.prefect.server import lasting_api
 from leadline.flows.shared.logs import prefect_environment
 from leadline.tasks.store.store import Store
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()

@@ -23,21 +23,23 @@ SEVERITIES: Final = ("high", "medium", "low")
 @click.pass_obj
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
-    from leadline.tasks.runs.run_facts import summary
-
     store = session.open_store()
     record_lost(store)
-    found = [summary(run) for run in reversed(store.runs()[-last if last else None :])]
+    chosen = store.runs()[-last if last else None :]
+    if not chosen and not as_json:
+        say(f"No runs in {store.location}. Begin with: leadline evaluate DATASET")
+        return
+    from leadline.tasks.runs.run_facts import summary
+
+    found = [summary(run) for run in reversed(chosen)]
     if as_json:
         print_json([_plain(known) for known in found])
-    elif found:
+    else:
         print_table(
             ("run", "name", "status", "rows", "gate", "scored", "unscored", *SEVERITIES, "instrument", "seconds"),
             [_line(known) for known in found],
             right=("rows", "scored", "unscored", *SEVERITIES, "instrument", "seconds"),
         )
-    else:
-        say(f"No runs in {store.location}. Begin with: leadline evaluate DATASET")
 
 
 def _plain(known: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +102,6 @@ def tag(session: Session, /, name: str | None, tag_name: str | None, remove: boo
 
 
 def _list_tags(session: Session, *, as_json: bool) -> None:
-
     lines = [
         {"tag": name, "run": run.id, "name": run.read().get("name") or "", "since": when}
         for name, (run, when) in all_tags(session.open_store()).items()

@@ -20,7 +20,7 @@ from leadline.plugins.ci.change_facts import (
 from leadline.plugins.ci.change_summary import LARGEST, headline, summarise, worst
 from leadline.plugins.ci.tests.test_check_outcome import facts, result
 from leadline.tasks.analyse.changes import MetricChange
-from leadline.tasks.policy.policy import Question
+from leadline.tasks.policy.questions import Question
 from leadline.tasks.runs.run_facts import Answer
 from leadline.tasks.runs.run_sentences import Spending
 

@@ -14,7 +14,7 @@ from leadline.evaluators.settings import Settings
 from leadline.plugins.databricks.tests.test_databricks_table import chunked, failed, rated, tables, toy
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db import attach_dataset, connect, open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import plan
 from leadline.tasks.policy.policy import load_policy

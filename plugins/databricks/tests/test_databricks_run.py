@@ -13,7 +13,7 @@ import pytest
 from leadline.evaluators.core import get
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.publish.exports.exporter import export_run

@@ -9,8 +9,6 @@ import click
 
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home, in_bytes
 from leadline.flows.command.session import Session, say, session_options
-from leadline.plugins.ops.maintenance.backup import back_up
-from leadline.plugins.ops.maintenance.backup import restore as restored
 from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE
 
 
@@ -23,6 +21,8 @@ def backup(session: Session, /, target: Path) -> None:
 
     The copy is a tar file, or a folder that does not exist yet, with the digests of all files.
     """
+    from leadline.plugins.ops.maintenance.backup import back_up
+
     store = session.open_store()
     made = back_up(store, target.absolute())
     say(f"Copied {made.files:,} files, {in_bytes(made.bytes)}, to {target}.")
@@ -42,6 +42,8 @@ def restore(session: Session, /, source: Path) -> None:
 
     The store (--store) is a folder that does not exist or is empty. It appears when all digests are right.
     """
+    from leadline.plugins.ops.maintenance import backup as backups
+
     where = session.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
     if "://" in where:
         raise UsageError(
@@ -50,5 +52,5 @@ def restore(session: Session, /, source: Path) -> None:
             code=ErrorCode.STORE_LOCATION,
         )
     root = from_home(where).absolute()
-    made = restored(source.absolute(), root)
+    made = backups.restore(source.absolute(), root)
     say(f"Restored {made.files:,} files, {in_bytes(made.bytes)}, to {root}.")

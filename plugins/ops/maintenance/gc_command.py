@@ -12,8 +12,6 @@ import click
 from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
-from leadline.plugins.ops.maintenance.garbage import drop_garbage, find_garbage
-from leadline.plugins.ops.maintenance.retention import load_retention
 
 if TYPE_CHECKING:
     from leadline.plugins.ops.maintenance.garbage import GarbageItem
@@ -57,9 +55,11 @@ def gc(
     [retention] of leadline.toml; where neither says which runs are old, all keep their results. It may run beside
     evaluations.
     """
-    retention = load_retention(keep_last, older_than, keep_tags, scores_older_than)
+    from leadline.plugins.ops.maintenance import garbage, retention
+
+    wanted = retention.load_retention(keep_last, older_than, keep_tags, scores_older_than)
     store = session.open_store()
-    found = list(drop_garbage(store, retention)) if yes else find_garbage(store, retention)
+    found = list(garbage.drop_garbage(store, wanted)) if yes else garbage.find_garbage(store, wanted)
     freed = sum(item.bytes for item in found)
     if as_json:
         print_json({"dropped": yes, "bytes": freed, "items": [asdict(item) for item in found]})

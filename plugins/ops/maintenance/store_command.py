@@ -8,7 +8,6 @@ from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, say, session_options
 from leadline.plugins.ops.maintenance.contents import Contents
-from leadline.plugins.ops.maintenance.integrity import migrate as migrated
 from leadline.tasks.store.store import FORMAT, SCHEMA, format_of
 
 
@@ -43,9 +42,11 @@ def migrate(session: Session, /) -> int:
 
     Scores, keys and results stay as they are. Killed, it goes on when it is called again.
     """
+    from leadline.plugins.ops.maintenance import integrity
+
     opened = session.open_store()
     done = damaged = 0
-    for name, fault in migrated(opened):
+    for name, fault in integrity.migrate(opened):
         done += not fault
         damaged += bool(fault)
         if fault:

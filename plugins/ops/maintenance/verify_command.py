@@ -10,7 +10,6 @@ import click
 from leadline.evaluators.ground import in_bytes
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, say, session_options
-from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
 
 DAMAGED: Final = 1
 
@@ -26,6 +25,8 @@ def verify(session: Session, /, repair: bool, as_json: bool) -> int:
     Each damaged file is a line: what is wrong with it and what to do. The exit code is 1 if damage is left. It may run
     beside evaluations.
     """
+    from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
+
     store = session.open_store()
     checked = CheckedStore()
     found = []

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.ground import DatasetError, UsageError
 from leadline.plugins.rgb.build import Plan, build
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.rgb_files import FALSIFIED, PLAIN, write_lines, write_testbeds
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from leadline import evaluate
+from leadline.cli.main import run
 from leadline.tasks.store.store import Store
 from tests.support.processes.browser import browse
 from tests.support.stores.runs import make_run
@@ -88,8 +90,6 @@ def test_a_given_token_is_not_printed_and_a_taken_port_is_said(store: Path) -> N
 def test_a_short_token_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from leadline.cli.main import run
-
     monkeypatch.setenv("LEADLINE_UI_TOKEN", "short")
     assert run(["ui", "--store", str(tmp_path / "store")]) == 2
     assert "at least 12 characters" in capsys.readouterr().err
@@ -115,8 +115,6 @@ def test_half_sent_requests_keep_nobody_out(store: Path) -> None:
 @pytest.mark.parametrize("width", [1300, 420])
 def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path, width: int) -> None:
     """A real report, whose script runs although its page is in an origin of its own."""
-    from leadline import evaluate
-
     sample = Path(__file__).parents[3] / "examples" / "harbour.json"
     result = evaluate(sample, evaluators=["bleu", "pii_leakage"], store=str(tmp_path / "store"))
     with running(tmp_path / "store") as (address, _), browse() as page:

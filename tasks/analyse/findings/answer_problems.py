@@ -15,7 +15,7 @@ from leadline.tasks.analyse.findings.metric_problems import of_metric
 from leadline.tasks.analyse.findings.severity import graded
 from leadline.tasks.db import records, sql
 from leadline.tasks.ground.numbers import movement
-from leadline.tasks.policy.policy import Question
+from leadline.tasks.policy.questions import Question
 from leadline.tasks.statistics.statistics import clopper_pearson
 
 NAMED_ROWS: Final = 3

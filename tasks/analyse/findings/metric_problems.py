@@ -18,7 +18,8 @@ from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding, RunView, rows_in_words
 from leadline.tasks.analyse.findings.severity import graded, how_bad, misses
 from leadline.tasks.db import lines_shown, records, sql
-from leadline.tasks.policy.policy import Question, Role
+from leadline.tasks.policy.policy import Role
+from leadline.tasks.policy.questions import Question
 from leadline.tasks.statistics.label_correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, Interval
 

@@ -15,7 +15,7 @@ from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.judges.drift.enrolment import Probe, ProbedMetric, metric_of
 from leadline.tasks.judges.drift.epochs import judge_key
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.plan.jobs import read_jobs
 from leadline.tasks.plan.selection import applicable_to, choose
 from leadline.tasks.runs.lookup import status

@@ -16,7 +16,7 @@ from leadline.tasks.judges.labels.certificates import Certificate, kept_certific
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, rows_of
 from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow, find_label_set, label_sets
 from leadline.tasks.load.label import LABELS_FILE, Label, consensus
-from leadline.tasks.policy.policy import DECIDED_BY_ROWS, Question
+from leadline.tasks.policy.questions import DECIDED_BY_ROWS, Question
 from leadline.tasks.store.store import DROPPED, SCHEMA, Run, Store
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from leadline.flows.dispatch import score_chunk as module
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, NO_DEVICE, UNFIT, read_result, take_outcome
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import choose
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown

@@ -14,8 +14,7 @@ from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate import steps
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
-from leadline.flows.evaluate.steps import EvaluationSteps
-from leadline.flows.shared.judge_access import Retries
+from leadline.flows.evaluate.steps import EvaluationSteps, Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.ground.timeline import PARTS
 from leadline.tasks.plan.jobs import Chunk

@@ -16,7 +16,7 @@ from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.model_version import ModelVersionConfig, ModelVersionResult
 from leadline.flows.shared.settings import FailOn
 from leadline.tasks.ground.timeline import RunTime
-from leadline.tasks.load import LoadedDataset
+from leadline.tasks.load.dataset import LoadedDataset
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 

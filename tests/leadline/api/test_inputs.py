@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from leadline.api.inputs import stage
 from leadline.evaluators.ground import DatasetError, UsageError
 from leadline.tasks.db import attach_dataset, connect
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 
 RECORDS: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ from typing import Any
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks.collect import Collected, Target, collect
 from leadline.tasks.ledger.ledger import open_ledger
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.db import DATASET_TABLES, attach_dataset
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 
 Tables = dict[str, list[dict[str, Any]]]

@@ -25,7 +25,7 @@ from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown

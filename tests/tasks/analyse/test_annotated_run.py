@@ -14,7 +14,7 @@ from leadline.evaluators.core import get
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import Choice, applicable_to, choose
 from leadline.tasks.publish import publish
 from leadline.tasks.score.chunk import score_chunk

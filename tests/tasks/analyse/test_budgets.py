@@ -11,7 +11,7 @@ from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.gate import decide
 from leadline.tasks.db import open_run
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.policy.policy import load_policy
 from leadline.tasks.score.chunk import score_chunk

@@ -19,7 +19,8 @@ from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db import open_run
-from leadline.tasks.policy.policy import Policy, Proof, Question, Role, Rule
+from leadline.tasks.policy.policy import Policy, Proof, Role, Rule
+from leadline.tasks.policy.questions import Question
 from leadline.tasks.statistics.label_correction import ErrorRates
 from tests.support.stores.problem_factory import GROUPED, SEED
 from tests.support.stores.run_factory import VALUE, Given, Toy, answer, make_run

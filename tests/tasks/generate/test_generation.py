@@ -16,7 +16,7 @@ from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.generate import Cutting, Form, Generated, find_files, generate, read_corpus
 from leadline.tasks.ledger.ledger import open_ledger, read_ledger
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import (
     MALFORMED,

@@ -20,7 +20,7 @@ from leadline.evaluators.judge_client.calls import BudgetSpent, Charge, Reply
 from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import ledger_at, read_ledger
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.store.store import Store

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from pyarrow.parquet import encryption
 
 from leadline.evaluators.ground import DatasetError
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.load.source import SourceFile
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, write

@@ -11,7 +11,7 @@ import pytest
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.db import attach_dataset
-from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import load, write
 

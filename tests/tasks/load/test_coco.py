@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import DatasetError
-from leadline.tasks.load import load_dataset
-from leadline.tasks.load.dataset import LoadedDataset
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import rows, tables
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, UsageError
-from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.load.columns import field_names, field_of, known_names, project_map
+from leadline.tasks.load.dataset import LoadedDataset, load_dataset
 from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, write

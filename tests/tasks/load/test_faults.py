@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError, UsageError
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, faults, load, tables, write
 

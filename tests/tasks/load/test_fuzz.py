@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from leadline.cli.main import run
 from leadline.evaluators.ground import LeadlineError
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.mutations import MAKERS, hostile
 

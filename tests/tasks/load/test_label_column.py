@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.tasks.load import LoadedDataset
 from leadline.tasks.load.columns import ColumnNames
+from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.load.label import LabelColumn
 from leadline.tasks.load.limits import COLUMNS_FROM
 from tests.support.datasets.loading import as_jsonl, faults, load, rows, tables

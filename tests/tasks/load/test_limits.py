@@ -17,7 +17,8 @@ import pytest
 from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError, StoreError
-from leadline.tasks.load import limits, load_dataset
+from leadline.tasks.load import limits
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.load.readers import _parquet_process, json_values
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, faults, load, rows
@@ -26,7 +27,7 @@ GIB = 1024**3
 PROGRAM = """
 import json, re, sys
 from leadline.evaluators.ground.errors import DatasetError
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 try:
     said = load_dataset(Store.open(sys.argv[1]), sys.argv[2]).rows

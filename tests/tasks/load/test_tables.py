@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.db import STORED
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, load, rows, tables
 

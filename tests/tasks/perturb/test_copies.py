@@ -12,7 +12,7 @@ from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import NotApplicable, Row
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.privacy.encoding_guardrail import EncodingGuardrail
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.perturb.copies import Perturbed, perturb
 from leadline.tasks.perturb.perturbations import recipe
 from leadline.tasks.perturb.thesaurus import VARIABLE, wordnet

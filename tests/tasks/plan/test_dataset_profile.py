@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.settings import JudgeConfig, Settings
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.dataset_profile import profile
 from leadline.tasks.plan.selection import BY_NAME, NO_JUDGE, Choice, applicable_to, choose
 from leadline.tasks.store.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.settings import Settings
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import applicable_to, choose
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, write

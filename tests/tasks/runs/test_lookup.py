@@ -14,7 +14,7 @@ from leadline.evaluators.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.ground.files import locked
 from leadline.tasks.ground.processes import process_record
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import choose
 from leadline.tasks.runs.lookup import find_run, remove_tag, set_tag, status, tags_of
 from leadline.tasks.runs.run_facts import summary

@@ -17,7 +17,7 @@ from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import read_ledger
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.score.canaries import read_canaries
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
@@ -171,7 +171,7 @@ import sys
 from pathlib import Path
 from leadline.tasks import pipeline
 from leadline.tasks.plan.selection import Choice
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 from leadline.evaluators.settings import Settings

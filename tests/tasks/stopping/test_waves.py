@@ -12,7 +12,7 @@ import pytest
 from leadline.evaluators.core import get
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks import pipeline
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.stopping.waves import number_of_waves, wave_of, wave_part
 from leadline.tasks.store.store import Run, Store

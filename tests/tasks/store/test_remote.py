@@ -24,10 +24,11 @@ from leadline.tasks.judges.drift.epochs import judge_files, keep
 from leadline.tasks.judges.labels.certificates import Certificate, keep_certificate, kept_certificates
 from leadline.tasks.judges.labels.known_labels import known_labels
 from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.load.label import Label
-from leadline.tasks.plan.jobs import ALL_ROWS, Chunk
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.plan.selection import Choice
+from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Run, Store

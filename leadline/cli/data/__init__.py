@@ -1,0 +1,1 @@
+"""Make datasets: of documents, of reworded cases, and of RGB."""
