@@ -28,8 +28,8 @@ from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
 from leadline.tasks.ground.timeline import Timeline, current, timed_by
 from leadline.tasks.plan.jobs import Chunk
-from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.plan.selection import NO_JUDGE, NOT_HERE
+from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.runs.baseline import NONE, find_baseline
 from leadline.tasks.runs.heartbeats import giving_signs
 from leadline.tasks.runs.run_facts import RunFacts, tally_in_words
