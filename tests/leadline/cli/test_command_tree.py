@@ -239,7 +239,6 @@ def test_an_option_that_the_help_leaves_out_works(tmp_path: Path, capsys: pytest
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "acme_audit.py").write_text(
-        "import click\n"
         "@click.command()\n"
         "def audit():\n    'Audit a run.'\n    click.echo('audited')\n"
         "@click.command()\n"
@@ -326,3 +325,25 @@ def test_a_shell_completes_groups_and_their_commands(typed_so_far: str, offered:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert f"plain,{offered}" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_a_shell_is_told_what_the_help_says_and_no_command_is_imported(group: str) -> None:
+    script = (
+        "import sys\n"
+        "from leadline.cli.main import cli\n"
+        "with cli.make_context('leadline', [], resilient_parsing=True) as context:\n"
+        f"    command = cli.get_command(context, {group!r}) if {group!r} else cli\n"
+        "    for item in command.shell_complete(context, ''):\n"
+        "        print(item.value, item.help, sep='|')\n"
+        "ours = [name for name in sys.modules if name.startswith(('leadline.cli.', 'leadline.plugins'))]\n"
+        "print(*ours, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stderr.split()) == {"leadline.cli.command_tree", "leadline.cli.main"}
+    told = dict(line.split("|") for line in done.stdout.splitlines())
+    for name in listed(*group.split()):
+        words = f"{group} {name}".strip()
+        said = " ".join((all_commands()[tuple(words.split())].help or "").split())
+        assert said.startswith(told[name])
+        assert told[name]

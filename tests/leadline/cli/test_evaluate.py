@@ -315,7 +315,7 @@ def preview_of(**changes: Any) -> PlanPreview:
 @pytest.fixture
 def planning(monkeypatch: pytest.MonkeyPatch, world: World) -> Callable[..., None]:
     def pretend(**changes: Any) -> None:
-        monkeypatch.setattr("leadline.cli.evaluate.preview", lambda config: preview_of(**changes))
+        monkeypatch.setattr("leadline.flows.evaluate.prepare.preview", lambda config: preview_of(**changes))
 
     return pretend
 

@@ -22,6 +22,12 @@ from leadline.flows.command import session
 from tests.support.docs.commands import all_commands
 
 HEAVY = {"prefect", "duckdb", "pandas", "pyarrow", "torch", "transformers", "nltk", "numpy", "pydantic", "rich"}
+FROM_MODELS = set(
+    "ci,collect,compare,evaluate,init,data generate,data perturb,data rgb,evaluators check,evaluators list,"
+    "evaluators models,evaluators show,evaluators suites,evaluators trust,service check-version,service deploy,"
+    "service emit,service events,service notify,service versions,service worker".split(",")
+)
+"""Commands whose modules import Pydantic: their options are those of a form, or they are about evaluators."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +72,37 @@ def test_help_imports_nothing_heavy(arguments: list[str], needed: set[str]) -> N
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "Usage: leadline" in done.stdout
     assert set(done.stderr.split()) & HEAVY == needed
+
+
+def imported_by(script: str, folder: Path) -> set[str]:
+    """Run a script that uses the command line in a folder, and return which heavy packages it imported."""
+    told = "\nprint(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\nfrom leadline.cli.main import run\n{script}{told}"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stderr.splitlines()[-1].split()) & HEAVY
+
+
+def test_the_help_of_commands_without_forms_imports_nothing_heavy(tmp_path: Path) -> None:
+    """One process shows them all, those apart whose options or sub-commands are made of Pydantic's models."""
+    light = [list(path) for path in all_commands() if not {" ".join(path[:n]) for n in (1, 2)} & FROM_MODELS]
+    assert len(light) > 25
+    script = f"for path in {light!r}:\n    assert run([*path, '--help']) == 0"
+    assert imported_by(script, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["store", "runs"], 0),
+        (["store", "tag"], 0),
+        (["labels", "list"], 0),
+        (["show", "latest"], 2),
+    ],
+)
+def test_what_tells_of_an_empty_store_imports_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
+    assert imported_by(f"assert run({arguments!r}) == {code}", tmp_path) == set()
 
 
 def test_no_command_shows_the_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
