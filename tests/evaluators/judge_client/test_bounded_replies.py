@@ -7,7 +7,7 @@ import gzip
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -23,7 +23,7 @@ from leadline.evaluators.judge_client.transport import AttemptError, Transient, 
 from leadline.evaluators.settings import JudgeConfig
 from leadline.tasks.collect.ask_target import HttpTransport
 from leadline.tasks.collect.targets import Target
-from tests.support.judges.raw_endpoint import Answer, RawEndpoint, answering, http
+from tests.support.judges.raw_endpoint import Answer, RawEndpoint, answering, chunked, http
 from tests.support.judges.scripted_judge import make_client, question
 
 MESSAGES = [{"role": "user", "content": "Is it so?"}]
@@ -83,11 +83,6 @@ async def failing(answer: Answer, ask: Ask, timeout_s: float = 60) -> AttemptErr
         with pytest.raises(AttemptError) as failure:
             await ask(endpoint, timeout_s)
         return failure.value
-
-
-def chunked(parts: Iterable[bytes]) -> Iterable[bytes]:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
-    return chain([head], (b"%x\r\n%s\r\n" % (len(part), part) for part in parts))
 
 
 LARGE: dict[str, Answer] = {

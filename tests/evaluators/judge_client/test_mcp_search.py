@@ -22,6 +22,7 @@ from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.settings import SEARCH_KEY_VARIABLE
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 from tests.support.processes.ports import free_port
+from tests.support.processes.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -38,6 +39,11 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(mcp_search.ENVIRONMENT_VARIABLE, "PYTHONPATH")
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     port = free_port()
@@ -45,13 +51,7 @@ def address() -> Iterator[str]:
         [sys.executable, "-m", MODULE, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            with socket.socket() as trying:
-                if trying.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        eventually(lambda: listens(port), 60, "the server listens", server)
         yield f"mcp+http://127.0.0.1:{port}/mcp"
     finally:
         server.terminate()
@@ -72,10 +72,7 @@ def test_a_server_is_started_asked_and_let_go() -> None:
     assert found(STDIO, "Ada", "Bob", "Cleo") == [FOUND, FOUND.replace("Ada", "Bob"), FOUND.replace("Ada", "Cleo")]
     servers = [server for kept in mcp_search._servers.values() for server in kept.values()]
     assert len(servers) == 1, "one process serves all questions"
-    deadline = time.monotonic() + 20
-    while any(mcp_search._servers.values()):
-        assert time.monotonic() < deadline, "an idle server is not let go"
-        time.sleep(0.05)
+    eventually(lambda: not any(mcp_search._servers.values()), 20, "an idle server is let go")
 
 
 def test_a_server_is_asked_over_http(address: str) -> None:
@@ -123,9 +120,7 @@ def test_a_server_that_says_too_much_is_not_listened_to(monkeypatch: pytest.Monk
     monkeypatch.setenv("LEADLINE_SEARCH_MAX_REPLY_MIB", "1")
     monkeypatch.setenv("LEADLINE_SEARCH_TIMEOUT_S", "5")
     monkeypatch.setattr(search, "ATTEMPTS", 1)
-    deadline = time.monotonic() + 20
-    while any(mcp_search._servers.values()) and time.monotonic() < deadline:
-        time.sleep(0.05)  # until a server with another limit is let go
+    eventually(lambda: not any(mcp_search._servers.values()), 20, "a server with another limit is let go")
     with pytest.raises(JudgeUnavailable):
         found(STDIO, "large")
     monkeypatch.delenv("LEADLINE_SEARCH_TIMEOUT_S")

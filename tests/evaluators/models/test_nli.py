@@ -16,7 +16,7 @@ from leadline.evaluators.models.results import nli_order
 from leadline.evaluators.models.tokens import encode_pairs
 from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.sentences import without_surrogates
-from tests.support.models.tiny_models import WORDS
+from tests.support.models.tiny_models import pairs_of
 from tests.support.models.tiny_nli import make_nli
 
 SETTINGS = Settings(device="cpu")
@@ -32,15 +32,6 @@ def ref(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> ModelRef:
 def _cold() -> Iterator[None]:
     yield
     runtime.unload()
-
-
-def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    draw = random.Random(seed)
-
-    def text() -> str:
-        return " ".join(draw.choices(WORDS, k=draw.randint(1, 6)))
-
-    return [(text(), text()) for _ in range(count)]
 
 
 @pytest.mark.slow

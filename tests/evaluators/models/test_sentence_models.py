@@ -11,7 +11,7 @@ import pytest
 from leadline.evaluators.ground import ModelRef, ModelUnavailable
 from leadline.evaluators.models import inference, weights
 from leadline.evaluators.settings import Settings
-from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
+from tests.support.models.tiny_models import MAX_TOKENS, make_cross_encoder, pairs_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,15 +27,6 @@ def ref(tiny_cross_encoder: Path) -> ModelRef:
 def _cold() -> Iterator[None]:
     yield
     inference.unload()
-
-
-def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    draw = random.Random(seed)
-
-    def text() -> str:
-        return " ".join(draw.choices(WORDS, k=draw.randint(1, 8)))
-
-    return [(text(), text()) for _ in range(count)]
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "by the library"])

@@ -12,19 +12,18 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain, repeat
+from functools import cache, partial
+from itertools import repeat
 from typing import Any
 
 from tests.support.judges.judge_endpoint import _FENCE, Question, completion
-from tests.support.judges.raw_endpoint import http
+from tests.support.judges.raw_endpoint import Said, chunked, converse, http
 
-Said = bytes | Iterable[bytes] | None
 Fault = Callable[[dict[str, Any]], Said]
-"""Makes what is sent of what should have been; ``None`` for silence, ``b""`` for a closed connection."""
+"""Makes what is sent of what should have been."""
 
 
 def _as_json(document: object) -> bytes:
@@ -48,11 +47,6 @@ def _saying(change: Callable[[str], str]) -> Fault:
         return _with(content=change(proper["choices"][0]["message"]["content"]))(proper)  # type: ignore[return-value]
 
     return made
-
-
-def _chunks(parts: Iterable[bytes]) -> Iterable[bytes]:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
-    return chain([head], (b"%x\r\n%s\r\n" % (len(part), part) for part in parts))
 
 
 @cache
@@ -82,12 +76,12 @@ FAULTS: dict[str, dict[str, Fault]] = {
     },
     "sizes": {
         "fifty megabytes": lambda proper: _large(),
-        "endless": lambda proper: _chunks(repeat(b"x" * 1_000_000)),
+        "endless": lambda proper: chunked(repeat(b"x" * 1_000_000)),
         "bomb": lambda proper: _bomb(),
         "br": lambda proper: http(_as_json(proper), content_encoding="br"),
         "redirect": lambda proper: http(b"", 302, location="http://127.0.0.1:9/"),
     },
-    "silence": {"silent": lambda proper: None, "a byte at a time": lambda proper: _chunks(repeat(b" "))},
+    "silence": {"silent": lambda proper: None, "a byte at a time": lambda proper: chunked(repeat(b" "))},
     "content": {
         "list": _with(content=["yes"]),
         "number": _with(content=7),
@@ -128,7 +122,8 @@ class FaultyEndpoint:
     asked: Counter[str] = field(default_factory=Counter)
     went_wrong: Counter[str] = field(default_factory=Counter)
 
-    def answer(self, body: Mapping[str, Any]) -> Said:
+    def answer(self, head: bytes, sent: bytes) -> Said:
+        body = json.loads(sent)
         raw = body["messages"][-1]["content"] if "messages" in body else body["question"]
         if "messages" in body and len(body["messages"]) > 2:
             raw = "\n".join(message["content"] for message in body["messages"][1:])
@@ -146,26 +141,6 @@ class FaultyEndpoint:
                 return fault(proper)
         return http(_as_json(proper))
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                (length,) = (line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-                said = self.answer(json.loads(await reader.readexactly(int(length.split(b":")[1]))))
-                if said is None:
-                    await reader.read(1)
-                    return
-                for piece in [said] if isinstance(said, bytes) else said:
-                    writer.write(piece)
-                    await writer.drain()
-                    await asyncio.sleep(0 if isinstance(said, bytes) else 0.02)
-                if not said:
-                    return
-        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
 
 @contextmanager
 def faulty(faults: Mapping[str, Fault], reply: Callable[[Question], str], share: float) -> Iterator[FaultyEndpoint]:
@@ -173,7 +148,7 @@ def faulty(faults: Mapping[str, Fault], reply: Callable[[Question], str], share:
     endpoint, loop, started = FaultyEndpoint(faults, reply, share), asyncio.new_event_loop(), threading.Event()
 
     async def main() -> None:
-        server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(partial(converse, endpoint.answer), "127.0.0.1", 0)
         endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         started.set()
 

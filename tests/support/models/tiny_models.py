@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import string
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,16 @@ def make_cross_encoder(folder: Path, labels: int = 1, seed: int = 2, size: Size 
     BertForSequenceClassification(_config(size, num_labels=labels)).save_pretrained(folder)
     _tokenizer(size).save_pretrained(folder)
     return folder
+
+
+def pairs_of(count: int) -> list[tuple[str, str]]:
+    """Return pairs of made-up texts of different lengths."""
+    draw = random.Random(0)
+
+    def text() -> str:
+        return " ".join(draw.choices(WORDS, k=draw.randint(1, 8)))
+
+    return [(text(), text()) for _ in range(count)]
 
 
 def _config(size: Size, **more: Any) -> Any:

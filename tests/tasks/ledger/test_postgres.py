@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, reply, write_rows
 from tests.support.judges.scripted_judge import question
+from tests.support.processes.waiting import kill_once
 from tests.support.stores.postgres import PostgresServer, serving_postgres
 from tests.support.stores.s3 import S3, environment
 from tests.tasks.ledger.test_ledger import REPLY, put
@@ -232,14 +232,8 @@ def test_hosts_that_share_a_bucket_and_a_ledger_repeat_nothing_when_one_is_kille
     with serving(JudgeEndpoint(reply, latency=0.05)) as endpoint:
         command = [sys.executable, "-m", "tests.support.judges.judged_run", s3.url, str(rows), endpoint.url]
         first = os.environ | environment(s3.endpoint, tmp_path / "one")
-        process = subprocess.Popen(command, env=first, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while len(endpoint.answered) < 60:
-            assert process.poll() is None, "it ended before it was killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process = subprocess.Popen(command, env=first, stdout=subprocess.DEVNULL, start_new_session=True)
+        kill_once(lambda: len(endpoint.answered) >= 60, process)
         time.sleep(0.2)  # until the endpoint has noticed
         monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "two"))
         result = evaluate(Store.open(s3.url), rows, [judge_at(endpoint.url)])

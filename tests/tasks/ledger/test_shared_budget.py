@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, judge_at, register, reply, write_rows
 from tests.support.judges.scripted_judge import question
+from tests.support.processes.waiting import eventually
 from tests.support.stores.ledgers import Place, admitted
 
 REPLY = Reply("yes", cost_usd=0.25)
@@ -113,7 +113,7 @@ def test_two_processes_make_no_call_too_many_even_if_one_is_killed(
         )  # fmt: skip
         assert len(plan.chunks) == 2
         processes = [score(chunk) for chunk in plan.chunks]
-        wait_for(lambda: len(endpoint.answered) > limit / 3)
+        eventually(lambda: len(endpoint.answered) > limit / 3, 120, "a third of the calls")
         processes[0].send_signal(signal.SIGKILL)
         processes[0].wait()
         for process in [score(plan.chunks[0]), processes[1]]:
@@ -134,11 +134,3 @@ def test_two_processes_make_no_call_too_many_even_if_one_is_killed(
 def score(chunk: Chunk) -> subprocess.Popen[bytes]:
     environment = os.environ | {"PYTHONPATH": "."}
     return subprocess.Popen([sys.executable, "-c", SCORE, json.dumps(asdict(chunk))], env=environment)
-
-
-def wait_for(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

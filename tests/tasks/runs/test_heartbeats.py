@@ -19,6 +19,7 @@ from leadline.tasks.runs import heartbeats
 from leadline.tasks.runs.heartbeats import SILENT_S, give_sign, giving_signs, record_lost
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
+from tests.support.processes.waiting import eventually
 from tests.support.stores.s3 import S3
 
 BEGIN = """
@@ -101,10 +102,7 @@ def test_signs_are_renewed_while_a_run_is_made_and_go_when_it_has_ended(
     run = begun(store, "elsewhere.example")
     silence(store, run)
     with giving_signs(store, run):
-        deadline = time.monotonic() + 30
-        while summary(run)["status"] == "lost":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        eventually(lambda: summary(run)["status"] != "lost", 30, "a sign of life")
         run.update({"status": "completed"})
     assert not sign(store, run).exists()
     assert [thread for thread in threading.enumerate() if thread.name == "leadline-alive" and thread.is_alive()] == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -31,6 +30,7 @@ from tests.support.judges.judge_endpoint import (
     throttled,
 )
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, reply, write_rows
+from tests.support.processes.waiting import kill_once
 
 pytestmark = pytest.mark.e2e
 
@@ -140,14 +140,8 @@ def test_kill_9_at_any_moment_repeats_no_finished_call(rows: Path, undisturbed: 
         command = [sys.executable, "-m", "tests.support.judges.judged_run", str(tmp_path), str(rows), endpoint.url]
         kills = (1, 90, 180)
         for moment in kills:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            deadline = time.monotonic() + 60
-            while len(endpoint.answered) < moment:
-                assert process.poll() is None, "it ended before it was killed"
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+            kill_once(lambda moment=moment: len(endpoint.answered) >= moment, process)
             time.sleep(0.2)  # until the endpoint has noticed
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=100)
     result = json.loads(done.stdout)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -35,6 +34,7 @@ from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors import ParquetVectors
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, evaluate, judge_at, register, reply, write_rows
+from tests.support.processes.waiting import kill_once
 from tests.support.stores.object_server import serving_objects
 from tests.support.stores.s3 import S3, Host, environment, use
 
@@ -155,14 +155,8 @@ def test_kill_9_loses_nothing_that_was_finished(s3: S3, tmp_path: Path) -> None:
     variables = os.environ | environment(s3.endpoint, tmp_path / "killed")
     with serving(JudgeEndpoint(reply, latency=0.02)) as endpoint:
         command = [sys.executable, "-m", "tests.support.judges.judged_run", s3.url, str(rows), endpoint.url]
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not any(name.endswith(".parquet") for name in s3.names("scores/")):
-            assert process.poll() is None, "it ended before it was killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, start_new_session=True)
+        kill_once(lambda: any(name.endswith(".parquet") for name in s3.names("scores/")), process)
         finished = [name for name in s3.names("scores/") if name.endswith(".parquet")]
         variables |= environment(s3.endpoint, tmp_path / "elsewhere")
         done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, check=True, timeout=100)

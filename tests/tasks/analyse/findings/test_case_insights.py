@@ -64,10 +64,11 @@ def test_questions_asked_twice_are_contradictions_or_duplicates(tmp_path: Path) 
     assert same["attrs"]["test_case_keys"] == ["c2", "c3"]
 
 
-def test_two_checks_of_the_same_thing_that_contradict_each_other_are_named_with_their_kappa(tmp_path: Path) -> None:
-    class Second(Needs):
-        spec = replace(Needs.spec, id="second")
+class Second(Needs):
+    spec = replace(Needs.spec, id="second")
 
+
+def test_two_checks_of_the_same_thing_that_contradict_each_other_are_named_with_their_kappa(tmp_path: Path) -> None:
     other = Metric("other", "Other", True, threshold=0.75, primary=True)
     rows = [answer(f"c{i}", "a", expected=["x"], context=["y"]) for i in range(40)]
     scores = [Given(f"c{i}", "a", 0.9 if i % 2 else 0.1, evaluator=Needs.spec.id) for i in range(40)]
@@ -81,9 +82,6 @@ def test_two_checks_of_the_same_thing_that_contradict_each_other_are_named_with_
 
 
 def test_a_check_that_always_says_the_same_has_no_correlation_with_another(tmp_path: Path) -> None:
-    class Second(Needs):
-        spec = replace(Needs.spec, id="second")
-
     rows = [answer(f"c{i}", "a", expected=["x"], context=["y"]) for i in range(40)]
     scores = [Given(f"c{i}", "a", 0.9 if i % 2 else 0.1, evaluator=Needs.spec.id) for i in range(40)]
     scores += [Given(f"c{i}", "a", 1.0, evaluator="second") for i in range(40)]
