@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +12,10 @@ from leadline.cli.main import run
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.tasks.store.object_storage import Bucket
+from tests.support.processes.terminal import Terminal
 from tests.support.stores.s3 import S3, SECRET, environment
 
 pytestmark = pytest.mark.e2e
-
-LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
 
 
 def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
@@ -37,15 +33,8 @@ def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
         for n in range(10)
     ]
     dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
-    here = kept | api | environment(s3.endpoint, tmp_path / "here") | {"LEADLINE_STORE": s3.url}
-    here["XDG_STATE_HOME"] = str(tmp_path / "state")
-    done = subprocess.run(
-        [*LEADLINE, "evaluate", str(dataset), "-e", "bleu,rouge", "--json"],
-        env=here, capture_output=True, text=True, timeout=110,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    outcome = json.loads(done.stdout)
+    here = Terminal(tmp_path, api, **environment(s3.endpoint, tmp_path / "here"), LEADLINE_STORE=s3.url)
+    outcome = here.json("evaluate", str(dataset), "-e", "bleu,rouge")
     assert outcome["computed"] == 20
     results = f"runs/{outcome['run']}/results"
     assert outcome["report_url"] == f"{s3.endpoint}/{s3.bucket}/a/store/{results}/report.html"

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.processes.terminal import Terminal
 from tests.support.processes.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -63,15 +61,9 @@ def evaluated(folder: Path, api: dict[str, str], *arguments: str) -> History:
         for n in range(1_200)
     ]
     (folder / "a {b}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "leadline.cli.main", "--store", "store", "evaluate", "a {b}.jsonl",
-         "--processes", "2", "--json", *arguments],
-        cwd=folder, env=environment | api, capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    record = json.loads((folder / "store" / "runs" / json.loads(done.stdout)["run"] / "run.json").read_text())
-    return History(api["PREFECT_API_URL"], record["flow_run"])
+    terminal = Terminal(folder, api)
+    outcome = terminal.json("--store", "store", "evaluate", "a {b}.jsonl", "--processes", "2", *arguments)
+    return History(api["PREFECT_API_URL"], terminal.store().run(outcome["run"]).read()["flow_run"])
 
 
 def test_each_step_is_drawn_after_the_one_before_it_under_a_name_that_says_what_it_does(
