@@ -19,22 +19,17 @@ import pytest
 from tests.support.processes import fork_server
 from tests.support.processes.ports import free_port
 from tests.support.processes.prefect_api import prefect_api
+from tests.support.processes.terminal import Terminal
 from tests.support.processes.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
-LEADLINE = [sys.executable, "-P", "-m", "leadline.cli.main"]
 WORDS = ("the", "tide", "gauge", "on", "lantern", "mole", "takes", "a", "reading", "every", "six", "minutes", "and")
 
 
 @pytest.fixture
-def environment(home: Path, tmp_path: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
-    return kept | {
-        "PREFECT_HOME": str(home),
-        "LEADLINE_STORE": str(tmp_path / "store"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-    }
+def terminal(home: Path, tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path, PREFECT_HOME=str(home), LEADLINE_STORE=str(tmp_path / "store"))
 
 
 def write_dataset(path: Path, cases: int) -> Path:
@@ -53,45 +48,36 @@ def write_dataset(path: Path, cases: int) -> Path:
     return path
 
 
-def leadline(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*LEADLINE, *arguments], capture_output=True, text=True, env=environment, timeout=110)
-
-
-def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str], home: Path, tmp_path: Path) -> None:
+def test_a_dataset_is_evaluated_once_and_reused_then(terminal: Terminal, home: Path, tmp_path: Path) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 10))
-    environment[fork_server.SWITCH] = "0"  # here the commands really start
+    terminal.environment[fork_server.SWITCH] = "0"  # here the commands really start
     choice = ["-e", "bleu,rouge", "--policy", "sonar", "--fail-on", "high"]
-    assert "20 are to compute" in leadline(environment, "evaluate", "--plan", dataset, *choice).stdout
+    assert "20 are to compute" in terminal.run("evaluate", "--plan", dataset, *choice).stdout
 
     with prefect_api(home) as api:
-        on_it = environment | {"PREFECT_API_URL": api}
-        first = leadline(on_it, "evaluate", dataset, *choice, "-o", str(tmp_path / "out"), "--json")
-    assert first.returncode == 0, first.stderr
+        terminal.environment["PREFECT_API_URL"] = api
+        first = terminal.run("evaluate", dataset, *choice, "-o", str(tmp_path / "out"), "--json")
+    del terminal.environment["PREFECT_API_URL"]
     outcome = json.loads(first.stdout)
     assert (outcome["gate"], outcome["reused"], outcome["computed"]) == ("pass", 0, 20)
     assert Path(outcome["report"]).read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
     assert (tmp_path / "out" / "report.html").exists()
     assert [line for line in first.stderr.splitlines() if not line.startswith("scoring")] == []
 
-    assert (
-        "20 row scores are reused, 0 are to compute"
-        in leadline(environment, "evaluate", "--plan", dataset, *choice).stdout
-    )
-    second = leadline(environment, "--quiet", "evaluate", dataset, *choice)
-    assert second.returncode == 0, second.stderr
+    planned = terminal.run("evaluate", "--plan", dataset, *choice).stdout
+    assert "20 row scores are reused, 0 are to compute" in planned
+    second = terminal.run("--quiet", "evaluate", dataset, *choice)
     assert second.stderr == ""
     assert "20 row scores reused, 0 computed" in second.stdout
 
-    runs = json.loads(leadline(environment, "store", "runs", "--json").stdout)
+    runs = terminal.json("store", "runs")
     assert [run["status"] for run in runs] == ["completed", "completed"]
     assert runs[1]["run"] == outcome["run"]
-    assert "bleu_1" in leadline(environment, "show", "latest").stdout
-    counted = leadline(
-        environment, "store", "sql", "SELECT run, count(*) FROM scores GROUP BY run", "--format", "csv"
-    ).stdout
+    assert "bleu_1" in terminal.run("show", "latest").stdout
+    counted = terminal.run("store", "sql", "SELECT run, count(*) FROM scores GROUP BY run", "--format", "csv").stdout
     assert len(counted.splitlines()) == 3
     for suffix in ("html", "json", "csv", "parquet", "md", "xml"):
-        assert leadline(environment, "store", "export", "latest", "-o", str(tmp_path / f"x.{suffix}")).returncode == 0
+        terminal.run("store", "export", "latest", "-o", str(tmp_path / f"x.{suffix}"))
     with sqlite3.connect(home / "prefect.db") as database:
         flows = database.execute("SELECT state_type FROM flow_run").fetchall()
         states = database.execute("SELECT DISTINCT state_type FROM task_run").fetchall()
@@ -116,17 +102,13 @@ def lasting(value: Any, run: str) -> Any:
     return UUID.sub("ID", value.replace(run, "RUN")) if isinstance(value, str) else value
 
 
-def test_a_run_leaves_the_same_with_a_server_and_with_none(
-    environment: dict[str, str], home: Path, tmp_path: Path
-) -> None:
+def test_a_run_leaves_the_same_with_a_server_and_with_none(terminal: Terminal, home: Path, tmp_path: Path) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 20))
     left = []
-    assert leadline(environment, "service", "server", "start", "--port", str(free_port())).returncode == 0
+    terminal.run("service", "server", "start", "--port", str(free_port()))
     for way in ("auto", "none"):
-        here = environment | {"LEADLINE_STORE": str(tmp_path / way)}
-        done = leadline(here, "evaluate", dataset, "-e", "bleu,rouge", "--server", way, "--json")
-        assert done.returncode == 0, done.stderr
-        folder = Path(json.loads(done.stdout)["folder"])
+        terminal.environment["LEADLINE_STORE"] = str(tmp_path / way)
+        folder = Path(terminal.json("evaluate", dataset, "-e", "bleu,rouge", "--server", way)["folder"])
         files = sorted(
             lasting(str(path.relative_to(folder)), folder.name) for path in folder.rglob("*") if path.is_file()
         )
@@ -136,7 +118,7 @@ def test_a_run_leaves_the_same_with_a_server_and_with_none(
         }
         scores = duckdb.sql(f"FROM '{folder}/results/scores.parquet' ORDER BY ALL").fetchall()
         left.append((files, texts, scores))
-    assert leadline(environment, "service", "server", "stop").returncode == 0
+    terminal.run("service", "server", "stop")
     assert scores
     assert left[0] == left[1]
     with sqlite3.connect(home / "prefect.db") as database:
@@ -144,7 +126,7 @@ def test_a_run_leaves_the_same_with_a_server_and_with_none(
 
 
 def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
-    environment: dict[str, str], tmp_path: Path
+    terminal: Terminal, tmp_path: Path
 ) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 10))
     script = (
@@ -157,7 +139,7 @@ def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
     )
     done = subprocess.run(
         [sys.executable, "-c", script, "evaluate", dataset, "-e", "bleu"],
-        capture_output=True, text=True, env=environment | {"CI": ""}, timeout=110,
+        capture_output=True, text=True, env=terminal.environment | {"CI": ""}, timeout=110,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
     said = [line for line in done.stderr.splitlines() if not line.startswith("scoring")]
@@ -166,18 +148,12 @@ def test_without_a_server_nothing_of_prefect_is_imported_and_no_process_started(
 
 @pytest.mark.parametrize(("number", "code", "server"), [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)])
 def test_a_run_that_is_stopped_keeps_its_finished_chunks(
-    environment: dict[str, str], api: dict[str, str], tmp_path: Path, number: signal.Signals, code: int, server: bool
+    terminal: Terminal, api: dict[str, str], tmp_path: Path, number: signal.Signals, code: int, server: bool
 ) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 6000))
-    arguments = ["-e", "bleu,rouge", "--processes", "2"]
-    with subprocess.Popen(
-        [*LEADLINE, "evaluate", dataset, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment | (api if server else {}),
-        start_new_session=True,
-    ) as process:
+    arguments = ["evaluate", dataset, "-e", "bleu,rouge", "--processes", "2"]
+    terminal.environment |= api if server else {}
+    with terminal.start(*arguments) as process:
         segments = (tmp_path / "store").glob
         eventually(
             lambda: len({path.parents[1] for path in segments("scores/*/*/[!.]*.parquet")}) == 2, 90, "a chunk", process
@@ -188,9 +164,7 @@ def test_a_run_that_is_stopped_keeps_its_finished_chunks(
     assert out == ""
     said = [line for line in error.splitlines() if not line.startswith("scoring")]
     assert said == ["Interrupted. Finished chunks are kept: the same command goes on from there."]
-    assert [run["status"] for run in json.loads(leadline(environment, "store", "runs", "--json").stdout)] == [
-        "interrupted"
-    ]
-    planned = json.loads(leadline(environment, "evaluate", "--plan", dataset, *arguments, "--json").stdout)
+    assert [run["status"] for run in terminal.json("store", "runs")] == ["interrupted"]
+    planned = terminal.json(*arguments, "--plan")
     assert all(entry["reused"] > 0 for entry in planned["entries"])
     assert any(entry["to_compute"] > 0 for entry in planned["entries"])
