@@ -239,6 +239,7 @@ def test_an_option_that_the_help_leaves_out_works(tmp_path: Path, capsys: pytest
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "acme_audit.py").write_text(
+        "import click\n"
         "@click.command()\n"
         "def audit():\n    'Audit a run.'\n    click.echo('audited')\n"
         "@click.command()\n"
