@@ -1,6 +1,6 @@
 """The steps of a run in their order. The flow makes a Prefect task of each; they take paths and plain values.
 
-1. load: :func:`leadline.tasks.load.load_dataset` brings a file into the store.
+1. load: :func:`leadline.tasks.load.dataset.load_dataset` brings a file into the store.
 2. plan: :func:`plan_run` creates the run and cuts into chunks what the store does not have yet.
 3. score: :func:`leadline.tasks.score.chunk.score_chunk` scores one chunk; chunks are scored in parallel. Where further
    trials are for what the first one said, :func:`plan_further_trials` plans them, and they are scored.

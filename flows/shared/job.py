@@ -228,7 +228,7 @@ class Job(ABC, Generic[C, K, S, R]):
 
 
 def reading(columns: ColumnMap, *, format: str = "auto", model_name: str = "") -> dict[str, Any]:  # noqa: A002
-    """Return the options of :func:`leadline.tasks.load.load_dataset` for what a user asked for.
+    """Return the options of :func:`leadline.tasks.load.dataset.load_dataset` for what a user asked for.
 
     Args:
         columns: The mapping of columns for this file; that of ``leadline.toml`` comes after it.
