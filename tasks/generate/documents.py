@@ -446,10 +446,7 @@ def _read(file: File, encoding: str | None, readers: dict[Any, Any], open_reader
     if file.kind in (DocumentKind.PDF, DocumentKind.HTML):
         reader = loaded(READERS, file.kind.lower())
         if reader is None:
-            raise Unreadable(
-                f"{file.kind} is read by Leadline's plug-in plugins/documents, which is not here or not installed: "
-                "pip install --editable . again"
-            )
+            raise Unreadable(f"{file.kind} is read by the plug-in plugins/documents: install Leadline again")
         if reader not in readers:  # one may be for both kinds
             readers[reader] = open_readers.enter_context(reader())
         document: Document = readers[reader].read(file, encoding)
