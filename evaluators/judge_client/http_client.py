@@ -93,7 +93,7 @@ async def exchange(
                 headers={**NOT_COMPRESSED, **headers},
                 allow_redirects=False,
                 proxy=_proxy(url),
-                ssl=_tls() if url.startswith("https:") else True,
+                ssl=trusted_authorities() if url.startswith("https:") else True,
             ) as response,
         ):
             answered = {name.lower(): value for name, value in response.headers.items()}
@@ -142,7 +142,7 @@ def _proxy(url: str) -> str | None:
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def trusted_authorities() -> ssl.SSLContext:
     """Return a context that trusts the authorities of the system, of ``SSL_CERT_FILE``, and of certifi."""
     import certifi
 

@@ -1,7 +1,7 @@
 """Leadline from Python: evaluating data in memory or in files, its results as DataFrames, comparing, and the store.
 
-:func:`.evaluation.evaluate` is the way in. :mod:`.inputs` turns what a program holds into a file of a dataset,
-:mod:`.evaluation` asks a function for the answers first, :mod:`.metric_choice` says what is measured, and
+:func:`.evaluation.evaluate` is the way in, and asks a function for the answers first where it is given one.
+:mod:`.inputs` turns what a program holds into a file of a dataset, :mod:`.metric_choice` says what is measured, and
 :mod:`.result` is what comes back. ``docs/python.md`` is the page for users.
 """
 

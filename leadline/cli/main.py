@@ -150,6 +150,7 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
     except LeadlineError as error:
         if session.debug:
             _print_traceback(error)
+        # A full disk is no fault of the section or format that met it.
         refused = _refused(error, session) if error.code is ErrorCode.RUN_PUBLISHING else ""
         say(refused or f"Error [{error.code}]: {error}", always=True)
         return error.exit_code

@@ -37,7 +37,7 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
     """
     store = session.open_store()
     run = find_run(store, name)
-    from leadline.tasks.runs.show import case, overview
+    from leadline.tasks.runs.show import case, overview  # takes longer than an error should
 
     found = overview(store, run) if case_key is None else case(store, run, case_key)
     if as_json:

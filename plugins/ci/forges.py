@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from leadline.evaluators.ground import without_secrets
+from leadline.evaluators.judge_client.http_client import trusted_authorities
 from leadline.plugins.ci.checkout import Checkout
 
 TOKEN: Final = "LEADLINE_FORGE_TOKEN"  # noqa: S105 - a variable's name
@@ -235,7 +235,7 @@ class RestClient:
         self._api = api.rstrip("/")
         self._origin = (parts.scheme, parts.netloc)
         self._headers = {"User-Agent": "leadline", "Accept-Encoding": "identity"} | dict(headers)
-        self._tls = ssl.create_default_context()  # trusts whom the system trusts, such as a company's authority
+        self._tls = trusted_authorities()
         self._sleep = sleep
         self._clock = clock
 

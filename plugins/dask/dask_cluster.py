@@ -284,11 +284,15 @@ async def _own_cluster(workers: Mapping[Lane, int], security: Security, tell: Ca
                 else:
                     return
 
+        starts = [asyncio.ensure_future(start(lane)) for lane, count in workers.items() for _ in range(count)]
         try:
-            await asyncio.gather(*(start(lane) for lane, count in workers.items() for _ in range(count)))
+            await asyncio.gather(*starts)
             tell(scheduler.address)
             await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
         finally:
+            for each in starts:  # one that sees its process closed would start another
+                each.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
             await asyncio.gather(*(nanny.close(timeout=2) for nanny in nannies), return_exceptions=True)
 
 

@@ -28,7 +28,7 @@ _LONGEST: Final = 500
 """Characters of another error's text."""
 
 
-def failure(kind: str, plugin: Named, error: Exception, where: str = "") -> LeadlineError:
+def failure(kind: str, plugin: Named, error: Exception, code: ErrorCode, where: str = "") -> LeadlineError:
     """Return the error that a plugin failed, by its name, its class and thereby its package.
 
     Args:
@@ -37,11 +37,11 @@ def failure(kind: str, plugin: Named, error: Exception, where: str = "") -> Lead
         where: The file with the line, where that is known.
     """
     of = f"{type(plugin).__module__}.{type(plugin).__qualname__}"
-    text = one_line(f"{type(error).__name__}: {error}")[:_LONGEST]
+    text = one_line(f"{type(error).__name__}: {error}")[:_LONGEST].rstrip(". ")
     return LeadlineError(
         f"The {kind} {plugin.name!r} ({of}) failed{f' in {where}' if where else ''}: {text}.",
-        hint=ErrorCode.RUN_PUBLISHING.advice,
-        code=ErrorCode.RUN_PUBLISHING,
+        hint=code.advice,
+        code=code,
     )
 
 

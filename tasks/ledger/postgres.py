@@ -325,12 +325,8 @@ def _make_tables_now(url: str) -> None:
         if found == (True,):
             return
         connection.execute(schema.encode())
-        known = connection.execute(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'leadline' AND table_name = 'asks'"
-        ).fetchall()
         for column in LATER_COLUMNS:
-            if (column,) not in known:
-                connection.execute(sql("ledger/asks_columns").format(column=column).encode())
+            connection.execute(sql("ledger/asks_columns").format(column=f"IF NOT EXISTS {column}").encode())
 
 
 def _settings(url: str) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("asked", metavar="ID|FILE.py…", nargs=-1, required=True)
+@click.argument("asked", metavar="ID|FILE.py…", nargs=-1, required=True, type=click.Path())
 @session_options
 def check(asked: Sequence[str]) -> int:
     """Check evaluators by their ids, or those of Python files.

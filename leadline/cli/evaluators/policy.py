@@ -35,9 +35,10 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
 
     It is one of Leadline's, a file, or without a name the one that a run here takes.
     """
-    from leadline.tasks.policy import policy, policy_text
+    from leadline.tasks.policy import policy_text
+    from leadline.tasks.policy.policy import load_policy
 
-    chosen = policy.load_policy(name)
+    chosen = load_policy(name)
     if as_json:
         print_json(chosen.to_json())
     elif as_toml:
@@ -52,11 +53,12 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
 @session_options
 def check(files: tuple[str, ...]) -> None:
     """Check policy files, and print what differs from the default policy."""
-    from leadline.tasks.policy import policy, policy_text
+    from leadline.tasks.policy import policy_text
+    from leadline.tasks.policy.policy import DEFAULT, load_policy
 
-    usual = policy.load_policy(policy.DEFAULT)
+    usual = load_policy(DEFAULT)
     for file in files:
-        chosen = policy.load_policy(file)
+        chosen = load_policy(file)
         lines = list(policy_text.differences(chosen, usual))
         end = f"What differs from {usual.name}:" if lines else f"It asks the same as {usual.name}."
         click.echo(f"{clean(chosen.name)} ({chosen.digest}) is a valid policy. {end}")

@@ -232,12 +232,17 @@ def _runs(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
             continue
         _counted(contents.files(name), checked)
         fault = _database_fault(contents, f"{name}/run.duckdb")
-        if fault and not (_read_record(contents, f"{name}/run.json") or {}).get(DROPPED):
+        if fault and not _dropped(contents, name):
             yield Damage(f"{name}/run.duckdb", fault, AGAIN)
         for file, digest in _digests_of_results(contents, name).items():
             fault = _file_fault(contents, f"{name}/{file}", digest)
-            if fault and not (_read_record(contents, f"{name}/run.json") or {}).get(DROPPED):
+            if fault and not _dropped(contents, name):
                 yield Damage(f"{name}/{file}", fault, f"Make it again: leadline store export {run} --again")
+
+
+def _dropped(contents: Contents, name: str) -> bool:
+    """Return whether the results of a run were dropped, maybe meanwhile."""
+    return bool((_read_record(contents, f"{name}/run.json") or {}).get(DROPPED))
 
 
 def _read_record(contents: Contents, name: str) -> dict[str, Any] | None:

@@ -235,6 +235,15 @@ def test_results_are_copied_and_an_older_reports_folders_make_room(tmp_path: Pat
     assert sum(path.is_file() for path in output.rglob("*")) == second.files + 1
 
 
+def test_a_run_without_a_single_score_still_has_its_tree(tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=10)
+    with duckdb.connect(str(run.database)) as connection:
+        for table in ("scores", "evidence", "aggregates", "flips", "flip_rates", "problems", "insights"):
+            connection.execute(f"DELETE FROM {table}")
+    place = folder(published(store, run), "bleu") / "global_llm_eval_results/application_json/explanation.json"
+    assert read(place)["results"] == []
+
+
 def test_the_tree_that_a_run_did_not_ask_for_is_exported_as_one_that_did_has_it(tmp_path: Path) -> None:
     store, run = make_sample(tmp_path, cases=10)
     asked = published(store, run).folder

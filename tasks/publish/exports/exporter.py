@@ -78,7 +78,7 @@ def write_files(exporter: Exporter, results: RunResults, folder: Path) -> None:
     except LeadlineError:
         raise
     except Exception as error:
-        raise failure(EXPORTERS.kind, exporter, error) from error
+        raise failure(EXPORTERS.kind, exporter, error, ErrorCode.RUN_PUBLISHING) from error
 
 
 def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from importlib.resources.abc import Traversable
 from traceback import extract_tb
 from typing import Any, ClassVar, Final
 
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.tasks.ground.plugins import Plugins, failure
 from leadline.tasks.ground.templating import render_source
 from leadline.tasks.publish.facts import Facts
@@ -37,7 +38,7 @@ class Section(ABC):
         name: Its anchor in the page.
         title: Its name in the page's navigation.
         order: Its place; the sections stand by increasing numbers.
-        file: The name of its files without the ending, if it is not its module's.
+        file: The name of its files without the ending, if it is not its module's; a subclass names its own.
         html: Its template for the page, if it is not in a file.
         markdown: Its template for ``report.md``, if it is not in a file.
         script: Its script, if it is not in a file.
@@ -130,16 +131,18 @@ def render_section(section: Section, part: str, results: RunResults) -> str | No
 
 @contextmanager
 def naming(section: Section, templates: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Name a section in whatever fails in it, and the line of its template or module.
+    """Name a section in an error of it that nobody foresaw, and the line of its template or module.
 
     Args:
         templates: What is said of its templates, by what tracebacks call them.
     """
     try:
         yield
+    except LeadlineError:
+        raise
     except Exception as error:
         module = getattr(sys.modules.get(type(section).__module__), "__file__", None) or ""
         places = {module: module} | dict(templates or {})
         lines = [line for line in extract_tb(error.__traceback__) if line.filename in places]
         where = f"{places[lines[-1].filename]}, line {lines[-1].lineno}" if lines else ""
-        raise failure(SECTIONS.kind, section, error, where) from error
+        raise failure(SECTIONS.kind, section, error, ErrorCode.RUN_PUBLISHING, where) from error

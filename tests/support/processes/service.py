@@ -115,7 +115,10 @@ def serving(workers: Mapping[str, int], environment: Mapping[str, str] | None = 
                 stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=dying_with_us(signal.SIGTERM),
             )  # fmt: skip
         try:
-            api = eventually(lambda: (running(folder) or {}).get("api"), START_S, f"see {log}", process)
+            try:
+                api = eventually(lambda: (running(folder) or {}).get("api"), START_S, "the service answers", process)
+            except AssertionError as error:  # its folder is gone when somebody reads this
+                raise AssertionError(f"{error}\n{log.read_text(errors='replace')}") from None
             written = (folder / "env").read_text().splitlines()
             values = dict(line.removeprefix("export ").split("=", 1) for line in written)
             shell = {key: value.strip("'") for key, value in values.items()}

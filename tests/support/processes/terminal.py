@@ -27,7 +27,7 @@ class Terminal:
 
     def __init__(self, folder: Path, api: Mapping[str, str] | None = None, **variables: str) -> None:
         self.folder = folder
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LEADLINE_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEADLINE_", "PREFECT_"))}
         own = {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(Path.cwd())}
         self.environment = kept | dict(api or {}) | own | variables
 

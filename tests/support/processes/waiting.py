@@ -18,7 +18,7 @@ def eventually(
     """Ask until the answer is something; fails when the time is up, or when the process that gives it has ended."""
     began = asked = time.monotonic()
     while not (answer := question()):
-        assert process is None or process.poll() is None, f"it ended before: {what}: {process.communicate()}"
+        assert process is None or process.poll() is None, f"it ended before: {what}: {process.communicate(timeout=30)}"
         assert time.monotonic() < began + seconds, f"not within {seconds:.0f} s: {what}"
         time.sleep(max(0.02, 3 * (time.monotonic() - asked)))  # asking a server must not keep it from its work
         asked = time.monotonic()
@@ -29,4 +29,4 @@ def kill_once(condition: Callable[[], object], process: subprocess.Popen[Any], s
     """``kill -9`` a process with all of its session as soon as something has come about."""
     eventually(condition, seconds, "the moment of the kill", process)
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=30)

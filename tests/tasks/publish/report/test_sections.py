@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.tasks.db import open_run
 from leadline.tasks.publish.exports.report_pages import MarkdownReport, page
 from leadline.tasks.publish.facts import Facts
@@ -105,7 +105,7 @@ class Syntax(Costs):
 
 class Raises(Costs):
     def context(self, results: RunResults) -> Mapping[str, Any] | None:
-        raise UsageError("I was\nnot here")
+        raise ValueError("I was\nnot here.")
 
 
 class Counts(Costs):
@@ -122,7 +122,10 @@ class Counts(Costs):
             r"'l' \(acme_report.lengths.Lengths\) failed in /.*/lengths.html, line 2: Undefined.*'lenghts' is",
         ),
         (Syntax, r"'costs' \(tests.*Syntax\) failed in its inline html, line 3: TemplateSyntaxError: "),
-        (Raises, r"'costs' \(tests.*Raises\) failed in /.*test_sections.py, line \d+: UsageError: I was\\nnot here"),
+        (
+            Raises,
+            r"'costs' \(tests.*Raises\) failed in /.*test_sections.py, line \d+: ValueError: I was\\nnot here\. Mend",
+        ),
         (Counts, r"'costs' \(tests.*Counts\) failed in /.*test_sections.py, line \d+: ZeroDivisionError: "),
     ],
 )
