@@ -2,8 +2,9 @@
 
 Run: ``python -m benchmarks.end_to_end`` on an idle machine (``--help`` lists what can be left out). Everything is
 repeated (5 times), and medians are printed beside what is wanted, with the parts of the time that the runs themselves
-record. ``--ragas PYTHON`` and ``--deepeval PYTHON`` put the judged suite to these tools as well, in the same rounds and
-by the same endpoint; ``benchmarks/README.md`` says how to install them. ``--scale`` adds the large runs.
+record. They are added to ``benchmarks/end_to_end.jsonl``, and what became slower is told. ``--ragas PYTHON`` and
+``--deepeval PYTHON`` put the judged suite to these tools as well, in the same rounds and by the same endpoint;
+``benchmarks/README.md`` says how to install them. ``--scale`` adds the large runs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from benchmarks import history
 from benchmarks.embedding import WORDS
 from benchmarks.endpoint import Remote, Stats, capacity, running
 from benchmarks.machine import describe, verdict
@@ -191,6 +193,9 @@ class Bench:
         folder: A folder for everything.
         runs: How often each command is run.
         scale: Rows of the large runs.
+
+    Attributes:
+        medians: Median seconds of all that was measured so far, by name.
     """
 
     def __init__(self, folder: Path, runs: int, scale: tuple[int, int] = SCALE) -> None:
@@ -198,6 +203,7 @@ class Bench:
         self._scale = scale
         self._runs = runs
         self._number = 0
+        self.medians: dict[str, float] = {}
 
     def fresh(self, name: str) -> Path:
         """Return a path that nothing uses yet."""
@@ -208,11 +214,16 @@ class Bench:
         """Return several measurements."""
         return [once() for _ in range(self._runs)]
 
+    def tell(self, name: str, found: Sequence[Timed], limit: float | None = None) -> None:
+        """Print a measurement as :func:`tell` does, and keep its median."""
+        self.medians[name] = median(each.wall for each in found)
+        tell(name, found, limit)
+
     def help(self) -> None:
         """The help, and the list of evaluators."""
         home = Home(self.fresh("home"), "none")
         for arguments, limit in ((["--help"], 0.25), (["evaluators", "list"], 0.6)):
-            tell(f"leadline {arguments[0]}", self.repeat(partial(home.leadline, *arguments)), limit)
+            self.tell(f"leadline {arguments[0]}", self.repeat(partial(home.leadline, *arguments)), limit)
 
     def rerun(self) -> None:
         """An evaluation that finds all scores in the store."""
@@ -226,7 +237,7 @@ class Bench:
             if again[0].said["computed"] or not again[0].said["reused"]:
                 raise SystemExit("the rerun computed something")
             what = f"{ANSWERS} answers x {len(FIFTEEN)} evaluators"
-            tell(f"unchanged rerun, {what}, server {server}", again, limit)
+            self.tell(f"unchanged rerun, {what}, server {server}", again, limit)
             print(f"    the first run of it: {first.wall:.1f} s")
 
     def new_machine(self) -> None:
@@ -239,7 +250,7 @@ class Bench:
                 return replace(run, wall=home.start.wall + run.wall)
 
         found = self.repeat(once)
-        tell("server start and first run on a new machine, 200 rows x bleu, rouge", found)
+        self.tell("server start and first run on a new machine, 200 rows x bleu, rouge", found)
         overhead = median(each.wall - each.part("score") for each in found)
         print(f"    {verdict('seconds of it that are not scoring', overhead, 10, at_least=False)}")
 
@@ -251,7 +262,7 @@ class Bench:
             with Home(self.fresh("home"), server) as home:
                 home.leadline(*arguments, str(self.fresh("store")))
                 found = self.repeat(lambda home=home: home.leadline(*arguments, str(self.fresh("store"))))  # type: ignore[misc]
-            tell(f"200 rows x bleu, rouge, server {server}", found, 5.0)
+            self.tell(f"200 rows x bleu, rouge, server {server}", found, 5.0)
 
     def judged(self, peers: Mapping[str, str]) -> None:
         """Four evaluators that ask a judge, beside other tools."""
@@ -268,7 +279,9 @@ class Bench:
                 for way, (name, places) in ways.items():
                     walls[way].append(self._ask_peer(name, peers[name], endpoint, cases, places))
         for server, found in (("kept", kept), ("none", none)):
-            tell(f"judged, {CASES} cases x {', '.join(JUDGED)}, server {server}", [each for each, _ in found], 16.0)
+            self.tell(
+                f"judged, {CASES} cases x {', '.join(JUDGED)}, server {server}", [each for each, _ in found], 16.0
+            )
             self._tell_calls(found)
         ours = median(each.wall for each, _ in kept)
         for name, measured in walls.items():
@@ -290,7 +303,7 @@ class Bench:
                         measured += [one] if bad else []
                         worked += [] if bad else [1000 * one.said["time"]["processor"]["score"] / stats.calls]
         shares = "5 % 429 with Retry-After 1, 3 % 500, 3 % garbage"
-        tell(f"{MANY:,} cases x {', '.join(FAULTY)} at {QUICK_S * 1000:.0f} ms, {shares}", measured)
+        self.tell(f"{MANY:,} cases x {', '.join(FAULTY)} at {QUICK_S * 1000:.0f} ms, {shares}", measured)
         print(f"    of {MANY * len(FAULTY)} scores are missing: {', '.join(map(_missing, measured))}")
         print(f"    {median(rates[True]):.0f} calls/s; without faults {median(rates[False]):.0f} calls/s")
         print(f"    {verdict('ms of processor a call without faults', median(worked), 3, at_least=False)}")
@@ -313,7 +326,7 @@ class Bench:
             endpoint.reset()
             once()
             stats = endpoint.stats()
-        tell(f"collect of {COLLECTED:,} answers at {MODEL_S * 1000:.0f} ms", found, 10.0)
+        self.tell(f"collect of {COLLECTED:,} answers at {MODEL_S * 1000:.0f} ms", found, 10.0)
         rate = stats.calls / (stats.last - stats.first)
         print(f"    {rate:.0f} calls/s while it asks, {stats.most_in_flight} in flight at most")
 
@@ -489,6 +502,9 @@ def main() -> None:
     parser.add_argument("--ragas", metavar="PYTHON", help="Python of an environment that has Ragas")
     parser.add_argument("--deepeval", metavar="PYTHON", help="Python of an environment that has DeepEval")
     parser.add_argument("--scale", action="store_true", help="also the large runs, which take minutes, once each")
+    parser.add_argument(
+        "--history", type=Path, default=history.FILE, metavar="FILE", help="file that the medians are added to"
+    )
     options = parser.parse_args()
     peers = {name: python for name in ("ragas", "deepeval") if (python := getattr(options, name))}
     print(f"{describe()}; load {os.getloadavg()[0]:.1f}; medians of {options.runs}")
@@ -499,6 +515,8 @@ def main() -> None:
             bench.judged(peers) if name == "judged" else getattr(bench, name)()
         if options.scale:
             bench.scale()
+    for line in history.keep(options.history, bench.medians):
+        print(line)
 
 
 SCENARIOS: Final = ("help", "small", "rerun", "new_machine", "judged", "faults", "collect")

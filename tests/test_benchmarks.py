@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import all as every
-from benchmarks import crowd, dispatch, end_to_end, judge, night, verdicts
+from benchmarks import crowd, dispatch, end_to_end, history, judge, night, verdicts
 from leadline.evaluators.models import runtime
 
 SMALL = {
@@ -30,7 +31,7 @@ WITH_MODELS = {
     "rules 40": "speed-up over plain loops",
     "warm 1": "1 rows; bleu",
 }
-PARTS = {"live_service", "machine", "subjects", "trust_figures", "trust_sets", "all"}
+PARTS = {"history", "live_service", "machine", "subjects", "trust_figures", "trust_sets", "all"}
 """What others are made of, or run the others."""
 ELSEWHERE = {"trust", "label_simulation"}
 """Held by tests/tasks/statistics/test_trust_figures.py and tests/tasks/judges/labels/test_label_simulation.py."""
@@ -96,6 +97,17 @@ def test_whole_commands_are_measured_beside_no_peer(
     told = capsys.readouterr().out
     assert "collect of 6 answers at 10 ms" in told
     assert "50 rows x pii_leakage, looping_detection" in told
+
+
+def test_what_became_slower_on_the_same_machine_is_told_from_the_history(tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl"
+    assert history.keep(file, {"a": 2.0, "b": 2.0}) == []
+    assert history.keep(file, {"a": 2.29, "c": 9.0}) == [], "14 % is within what medians differ by"
+    other = json.loads(file.read_text().splitlines()[0]) | {"machine": "a faster one", "medians": {"b": 0.1}}
+    file.write_text(file.read_text() + json.dumps(other) + "\n")
+    [line] = history.keep(file, {"a": 2.0, "b": 2.4})
+    assert "by 20%: b, 2.00 s -> 2.40 s" in line
+    assert len(file.read_text().splitlines()) == 4
 
 
 @pytest.mark.service
