@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 import httpx
-from prefect import Flow, flow, get_run_logger, task
+from prefect import Flow, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import StateDetails
@@ -21,6 +21,7 @@ from prefect.events import emit_event
 from prefect.runtime import flow_run, task_run
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import BaseModel
 
 from leadline.evaluators.ground import masked
 from leadline.evaluators.ground.errors import without_secrets_in_errors
@@ -154,6 +155,26 @@ def is_from_outside() -> bool:
     return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
 
 
+class _JobFlow(Flow[P, R]):
+    """A flow whose parameter is the form of a job.
+
+    Prefect's own ways of checking and writing parameters import Pydantic 1 and FastAPI, a third of a second, for what
+    a form does by itself.
+    """
+
+    def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters; those that are no forms yet, as Prefect's UI sends them, are made forms."""
+        if all(isinstance(value, BaseModel) for value in parameters.values()):
+            return parameters
+        return super().validate_parameters(parameters)
+
+    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters as JSON."""
+        if all(isinstance(value, BaseModel) for value in parameters.values()):
+            return {name: form.model_dump(mode="json", by_alias=True) for name, form in parameters.items()}
+        return super().serialize_parameters(parameters)
+
+
 def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:
     """Return a job as a Prefect flow."""
     outlast_outages()
@@ -175,10 +196,14 @@ def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:
     run.__doc__ = job.run.__doc__  # which describes the form
     run.__annotations__ = {"config": job.Config}
     description = " ".join(str(job.__doc__).partition("\n\n")[0].split())
-    as_flow: Any = flow(
-        name=job.name, description=description, flow_run_name=run_name, task_runner=_RUNNER, persist_result=False
+    made: Flow[[C], R] = _JobFlow(
+        run,
+        name=job.name,
+        description=description,
+        flow_run_name=run_name,
+        task_runner=_RUNNER,
+        persist_result=False,
     )
-    made: Flow[[C], R] = as_flow(run)
     return made
 
 
