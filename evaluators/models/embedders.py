@@ -24,29 +24,29 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelRef
 from leadline.evaluators.models.runtime import (
     batch_size_for,
+    failing_as_unavailable,
     in_batches,
     is_out_of_memory,
     libraries,
     loading,
     model_settings,
     release_memory,
+    require_onnx,
     sentence_device,
-    sentence_limit,
 )
 from leadline.evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
-from leadline.evaluators.models.weights import content_of, identity, identity_digest
+from leadline.evaluators.models.weights import content_of, identity, identity_digest, locate, runs_without_torch
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    from sentence_transformers import SentenceTransformer
 
     from leadline.evaluators.settings import Settings
 
@@ -146,31 +146,57 @@ def unload() -> None:
     _memory.clear()
 
 
-class Embedder:
-    """A loaded model.
+class Encoder(Protocol):
+    """A loaded model that turns texts into vectors.
 
     Attributes:
-        model: The sentence-transformers model.
+        longest: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+        width: Numbers per vector.
+        prompt_tokens: Tokens of what it puts before each text.
+        fills: Whether it can fill up short texts to a length.
+        on_cpu: Whether it runs on the processor.
+    """
+
+    longest: int | None
+    width: int
+    prompt_tokens: int
+    fills: bool
+    on_cpu: bool
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Return how many tokens, special ones included, each text has."""
+
+    def forward(self, batch: Sequence[str], length: int | None = None) -> npt.NDArray[np.float32]:
+        """Return the vectors, of any length, of texts that fit.
+
+        Args:
+            length: Tokens that each text is filled up to; by default as many as the longest of the batch has.
+        """
+
+
+class Embedder:
+    """A loaded model that reads texts of any length.
+
+    Attributes:
+        encoder: The model.
         batch_size: The largest batch to try.
-        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+        limit: Tokens of a text that it reads at once, special ones included; ``None`` when it reads any number.
         rows: Rows of a batch of steady vectors, dummies included; ``None`` for a model without padding, and once
             memory ran out.
     """
 
-    def __init__(self, model: SentenceTransformer, batch_size: int) -> None:
-        self.model = model
+    def __init__(self, encoder: Encoder, batch_size: int) -> None:
+        self.encoder = encoder
         self.batch_size = batch_size
-        self.rows = _rows_of_batches(model, batch_size)
-        self.limit = self._longest = sentence_limit(model)
-        prompt = model.prompts.get(model.default_prompt_name or "")
-        self._prompt_tokens = self._token_counts([prompt])[0] if prompt else 0
-        if self.limit is not None and prompt:
-            self.limit = max(_SPARE_TOKENS, self.limit - self._prompt_tokens)
+        self.rows = _rows_of_batches(encoder, batch_size)
+        self.limit = encoder.longest
+        if self.limit is not None and encoder.prompt_tokens:
+            self.limit = max(_SPARE_TOKENS, self.limit - encoder.prompt_tokens)
 
     @property
     def width(self) -> int:
         """Numbers per vector."""
-        return int(self.model.get_embedding_dimension() or 0)
+        return self.encoder.width
 
     def encode(self, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
         """Return unit vectors of texts, long ones by their windows; best with the longest texts first.
@@ -197,7 +223,7 @@ class Embedder:
         out = [[(text, 1)] for text in texts]
         for start in range(0, len(long), _TOKENIZED_AT_ONCE):
             places = long[start : start + _TOKENIZED_AT_ONCE]
-            for place, tokens in zip(places, self._token_counts([texts[at] for at in places]), strict=True):
+            for place, tokens in zip(places, self.encoder.token_counts([texts[at] for at in places]), strict=True):
                 if self.limit is not None and tokens > self.limit:
                     out[place] = self._split(texts[place], tokens)
         return out
@@ -206,7 +232,7 @@ class Embedder:
         assert self.limit is not None  # noqa: S101
         pieces = _pieces(text, math.ceil(tokens / max(1, self.limit - _SPARE_TOKENS)))
         out: list[tuple[str, int]] = []
-        for piece, count in zip(pieces, self._token_counts(pieces), strict=True):
+        for piece, count in zip(pieces, self.encoder.token_counts(pieces), strict=True):
             if count > self.limit and len(piece) > 1:
                 out += self._split(piece, count)
             else:
@@ -218,11 +244,6 @@ class Embedder:
             return True
         most = len(text) if text.isascii() else _TOKENS_PER_BYTE * len(text.encode())
         return most + _SPARE_TOKENS <= self.limit
-
-    def _token_counts(self, texts: Sequence[str]) -> list[int]:
-        tokenizer: Any = self.model.tokenizer
-        encoded = tokenizer(list(texts), truncation=False, padding=False, return_attention_mask=False, verbose=False)
-        return [len(ids) for ids in encoded["input_ids"]]
 
     def _encode(self, pieces: Sequence[str], *, steady: bool) -> npt.NDArray[np.float32]:
         """Return unit vectors of pieces that fit the model."""
@@ -242,25 +263,21 @@ class Embedder:
         Every row is padded, so that no batch does without an attention mask; where pieces are as long as the model
         reads, one row of each batch is filling instead.
         """
-        lengths = [self._padded(count) for count in self._token_counts(pieces)]
+        lengths = [self._padded(count) for count in self.encoder.token_counts(pieces)]
         order = sorted(range(len(pieces)), key=lambda place: -lengths[place])
         out = np.empty((len(pieces), self.width), dtype=np.float32)
         for length, group in groupby(order, key=lengths.__getitem__):
-            while places := list(islice(group, rows - (length == self._longest))):
+            while places := list(islice(group, rows - (length == self.encoder.longest))):
                 batch = [pieces[place] for place in places] + [_FILLING] * (rows - len(places))
                 out[places] = self._forward(batch, length)[: len(places)]
         return out
 
     def _padded(self, tokens: int) -> int:
-        length = ((tokens + self._prompt_tokens) // LENGTH_STEP + 1) * LENGTH_STEP
-        return length if self._longest is None else min(length, self._longest)
+        length = ((tokens + self.encoder.prompt_tokens) // LENGTH_STEP + 1) * LENGTH_STEP
+        return length if self.encoder.longest is None else min(length, self.encoder.longest)
 
     def _forward(self, batch: Sequence[str], length: int | None = None) -> npt.NDArray[np.float32]:
-        options: dict[str, Any] = {"batch_size": len(batch), "show_progress_bar": False, "convert_to_tensor": True}
-        if length is not None:
-            options["processing_kwargs"] = {"text": {"padding": "max_length", "max_length": length}}
-        encoded: Any = self.model.encode(list(batch), **options)
-        vectors: npt.NDArray[np.float32] = encoded.float().cpu().numpy()
+        vectors = self.encoder.forward(batch, length)
         if not np.isfinite(vectors).all():
             raise LeadlineError(
                 "The embedding model gave a vector that is not a number.",
@@ -323,10 +340,10 @@ def _keep(
         log.warning("Embeddings could not be stored and will be computed again: %s", error)
 
 
-def _rows_of_batches(model: SentenceTransformer, batch_size: int) -> int | None:
-    if not hasattr(model[0], "auto_model") or getattr(model.tokenizer, "pad_token", None) is None:
+def _rows_of_batches(encoder: Encoder, batch_size: int) -> int | None:
+    if not encoder.fills:
         return None
-    return max(2, min(batch_size, CPU_ROWS) if model.device.type == "cpu" else batch_size)
+    return max(2, min(batch_size, CPU_ROWS) if encoder.on_cpu else batch_size)
 
 
 def _loaded(ref: ModelRef, settings: Settings) -> Embedder:
@@ -335,12 +352,19 @@ def _loaded(ref: ModelRef, settings: Settings) -> Embedder:
 
 @lru_cache(maxsize=RESIDENT)
 def _load(ref: ModelRef, device: str, settings: Settings, content: str) -> Embedder:
+    if runs_without_torch(ref, settings):
+        require_onnx()
+        from leadline.evaluators.models.bert_embedder import BertEmbedder
+
+        folder = locate(ref, settings)
+        with failing_as_unavailable(ref):
+            return Embedder(BertEmbedder(folder), batch_size_for(device))
     with libraries():
         from leadline.evaluators.models.sentence_models import load_embedder
 
-        model = load_embedder(ref, device, settings)
+        encoder = load_embedder(ref, device, settings)
     with loading(ref):  # a tokenizer that cannot be asked is a model that cannot be loaded
-        return Embedder(model, batch_size_for(device))
+        return Embedder(encoder, batch_size_for(device))
 
 
 def _pieces(text: str, count: int) -> list[str]:

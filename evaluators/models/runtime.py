@@ -9,7 +9,6 @@ that fills the device is the only resident one.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import logging
 import math
 import os
@@ -21,9 +20,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cachetools import LRUCache
 
-from leadline.evaluators.ground import ErrorCode, ModelRef, ModelUnavailable, OutOfMemory, UsageError
+from leadline.evaluators.ground import (
+    ErrorCode,
+    ModelRef,
+    ModelUnavailable,
+    OutOfMemory,
+    UsageError,
+    missing_packages,
+)
 from leadline.evaluators.models import weight_files
-from leadline.evaluators.models.weights import content_of, locate
+from leadline.evaluators.models.weights import ONNX_PACKAGES, content_of, locate, runs_without_torch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,15 +146,15 @@ def libraries() -> Iterator[None]:
 
 
 def require_onnx() -> None:
-    """Check that ONNX Runtime is installed.
+    """Check that ONNX Runtime is installed, and what prepares its inputs.
 
     Raises:
         ModelUnavailable: It is not.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")):
+    if missing_packages(ONNX_PACKAGES):
         raise ModelUnavailable(
             "ONNX Runtime is not installed.",
-            hint="Install it with: pip install 'leadline[onnx]', or leave out models.backend=onnx.",
+            hint="Install it with: pip install 'leadline[onnx]', or choose models.backend=torch.",
             code=ErrorCode.MODEL_LIBRARY,
         )
 
@@ -176,6 +182,8 @@ def sentence_device(ref: ModelRef, settings: Settings) -> str:
     Raises:
         ModelUnavailable: The run asks for what is not here, or for what ONNX Runtime does not do.
     """
+    if runs_without_torch(ref, settings):
+        return "cpu"
     if settings.backend != "onnx":
         return device_for(settings)
     require_cpu(ref, settings)
@@ -197,6 +205,16 @@ def loading(ref: ModelRef) -> Iterator[None]:
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     online, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     try:
+        with failing_as_unavailable(ref):
+            yield
+    finally:
+        constants.HF_HUB_OFFLINE = online
+
+
+@contextmanager
+def failing_as_unavailable(ref: ModelRef) -> Iterator[None]:
+    """Load a model inside this block: every failure is raised as :class:`ModelUnavailable`."""
+    try:
         yield
     except (ModelUnavailable, MemoryError):
         raise
@@ -207,8 +225,6 @@ def loading(ref: ModelRef) -> Iterator[None]:
             hint="Check that it is a model of this kind, saved by a compatible version.",
             code=ErrorCode.MODEL_NOT_LOADED,
         ) from error
-    finally:
-        constants.HF_HUB_OFFLINE = online
 
 
 def in_batches(
@@ -280,10 +296,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def release_memory() -> None:
     """Give memory that torch keeps in reserve back to the device."""
-    import torch
-
     gc.collect()
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 

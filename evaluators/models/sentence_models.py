@@ -48,7 +48,7 @@ _EXAMPLE: Final = (2, 8)
 """Texts and tokens of the batch that the model is exported with; the graph takes any number of both."""
 
 
-def load_embedder(ref: ModelRef, device: str, settings: Settings) -> SentenceTransformer:
+def load_embedder(ref: ModelRef, device: str, settings: Settings) -> SentenceEncoder:
     """Load an embedder for a device.
 
     Raises:
@@ -59,7 +59,7 @@ def load_embedder(ref: ModelRef, device: str, settings: Settings) -> SentenceTra
         model = _loaded(SentenceTransformer, folder, device, settings)
         if settings.backend == "onnx":
             _run_by_onnx(ref, model)
-        return model
+        return SentenceEncoder(model)
 
 
 def load_pair_reader(ref: ModelRef, device: str, settings: Settings) -> PairReader:
@@ -93,6 +93,38 @@ def _loaded(kind: type[M], folder: Path, device: str, settings: Settings) -> M:
     )
     model.eval()
     return model
+
+
+class SentenceEncoder:
+    """A loaded embedder, as :class:`leadline.evaluators.models.embedders.Encoder` describes it.
+
+    Args:
+        model: The sentence-transformers model.
+    """
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        self.model = model
+        self.longest = sentence_limit(model)
+        self.width = int(model.get_embedding_dimension() or 0)
+        self.on_cpu = model.device.type == "cpu"
+        self.fills = hasattr(model[0], "auto_model") and getattr(model.tokenizer, "pad_token", None) is not None
+        prompt = model.prompts.get(model.default_prompt_name or "")
+        self.prompt_tokens = self.token_counts([prompt])[0] if prompt else 0
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Return how many tokens, special ones included, each text has."""
+        tokenizer: Any = self.model.tokenizer
+        encoded = tokenizer(list(texts), truncation=False, padding=False, return_attention_mask=False, verbose=False)
+        return [len(ids) for ids in encoded["input_ids"]]
+
+    def forward(self, batch: Sequence[str], length: int | None = None) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts that fit, filled up to a number of tokens."""
+        options: dict[str, Any] = {"batch_size": len(batch), "show_progress_bar": False, "convert_to_tensor": True}
+        if length is not None:
+            options["processing_kwargs"] = {"text": {"padding": "max_length", "max_length": length}}
+        encoded: Any = self.model.encode(list(batch), **options)
+        vectors: npt.NDArray[np.float32] = encoded.float().cpu().numpy()
+        return vectors
 
 
 class PairReader:

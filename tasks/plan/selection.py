@@ -10,7 +10,6 @@ It is decided once, where the run is planned, and never silently: plan, run and 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +34,14 @@ from leadline.evaluators.ground import (
 )
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
-from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status
+from leadline.evaluators.models.weights import (
+    BGE_SMALL_EN,
+    BGE_SMALL_EN_V15,
+    INSTALL_OFFLINE,
+    is_here,
+    runs_offline,
+    status,
+)
 from leadline.evaluators.settings import Settings
 from leadline.tasks.plan.dataset_profile import profile, why_not
 
@@ -223,8 +229,7 @@ def with_default_embedder(settings: Settings) -> Settings:
     Settings that name an embedder or let weights be fetched stay as they are, also where the offline one is not
     installed.
     """
-    installed = status(ModelRef("embedder", OFFLINE)).present and importlib.util.find_spec("sentence_transformers")
-    if settings.embedder or settings.allow_download or not installed:
+    if settings.embedder or settings.allow_download or not runs_offline(settings):
         return settings
     return replace(settings, offline_for=tuple(ref.source for ref in _DEFAULTS if not is_here(ref)))
 

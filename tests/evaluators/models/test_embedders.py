@@ -198,7 +198,7 @@ class TestLongTexts:
         embedder = embedders._loaded(ref, SETTINGS)
         windows = embedder.windows([text])[0]
         assert "".join(piece for piece, _ in windows) == text.replace("\ud800", "\ufffd")
-        counts = embedder._token_counts([piece for piece, _ in windows])
+        counts = embedder.encoder.token_counts([piece for piece, _ in windows])
         assert max(counts) <= MAX_TOKENS
         if len(windows) > 1:
             assert [tokens for _, tokens in windows] == counts
@@ -231,7 +231,7 @@ class TestMemory:
         import torch
 
         embedder = embedders._loaded(ref, SETTINGS)
-        original = embedder.model.encode
+        original = embedder.encoder.model.encode
 
         def limit(most: int) -> list[int]:
             tried: list[int] = []
@@ -242,7 +242,7 @@ class TestMemory:
                     raise torch.OutOfMemoryError("CUDA out of memory.")
                 return original(inputs, **kwargs)
 
-            monkeypatch.setattr(embedder.model, "encode", encode)
+            monkeypatch.setattr(embedder.encoder.model, "encode", encode)
             return tried
 
         return limit
@@ -269,7 +269,7 @@ class TestMemory:
         def broken(*_: Any, **__: Any) -> Any:
             raise RuntimeError("shapes do not match")
 
-        monkeypatch.setattr(embedder.model, "encode", broken)
+        monkeypatch.setattr(embedder.encoder.model, "encode", broken)
         with pytest.raises(RuntimeError, match="shapes"):
             embedders.embed(ref, ["a"], settings=SETTINGS)
 
@@ -327,7 +327,9 @@ class TestLoading:
         import torch
 
         embedder = embedders._loaded(ref, SETTINGS)
-        monkeypatch.setattr(embedder.model, "encode", lambda inputs, **_: torch.full((len(inputs), 32), torch.inf))
+        monkeypatch.setattr(
+            embedder.encoder.model, "encode", lambda inputs, **_: torch.full((len(inputs), 32), torch.inf)
+        )
         with pytest.raises(LeadlineError, match="precision"):
             embedders.embed(ref, ["a"], settings=SETTINGS)
 

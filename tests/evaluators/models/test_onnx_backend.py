@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -77,3 +80,78 @@ def test_without_its_package_the_refusal_names_what_to_install(monkeypatch: pyte
     with pytest.raises(ModelUnavailable, match=r"pip install 'leadline\[onnx\]'") as error:
         runtime.require_onnx()
     assert "\n" not in str(error.value)
+
+
+class TestOfflineEmbedder:
+    """all-MiniLM-L6-v2, which ONNX Runtime runs alone."""
+
+    REF = ModelRef("embedder", OFFLINE)
+    ALONE = Settings(device="cpu")
+    TORCH = Settings(device="cpu", backend="torch")
+
+    @pytest.mark.slow
+    def test_vectors_are_those_of_sentence_transformers(self) -> None:
+        texts = [*TEXTS, *odd_texts(60), "The depth of berth nine. " * 90, "漢字" * 300, "lone \ud800 surrogate"]
+        ours = embedders.embed(self.REF, texts, settings=self.ALONE)
+        theirs = embedders.embed(self.REF, texts, settings=self.TORCH)
+        assert ours.shape == theirs.shape == (len(texts), 384)
+        assert np.abs(ours - theirs).max() < 1e-5
+        assert not np.array_equal(ours, theirs), "another engine rounds otherwise, else torch has run twice"
+
+    def test_a_steady_vector_does_not_depend_on_the_texts_that_share_its_batch(self) -> None:
+        texts = [*odd_texts(30), "The depth of berth nine. " * 60]
+        together = embedders.embed(self.REF, texts, settings=self.ALONE, steady=True)
+        for some in (slice(3, 4), slice(5, 20), slice(25, 31)):
+            embedders.forget()
+            apart = embedders.embed(self.REF, texts[some], settings=self.ALONE, steady=True)
+            assert apart.tobytes() == together[some].tobytes()
+
+    def test_keys_tell_the_engines_apart_and_look_at_no_machine(self) -> None:
+        alone = identity(self.REF, Settings())
+        assert alone == identity(self.REF, self.ALONE) == identity(self.REF, ONNX)
+        by_torch = identity(self.REF, self.TORCH)
+        assert alone == by_torch | {"backend": "onnx"}  # type: ignore[operator]
+        assert identity(self.REF, Settings(precision="bfloat16")) == by_torch | {"precision": "bfloat16"}  # type: ignore[operator]
+        assert "backend" not in identity(self.REF, Settings(device="cuda"))  # type: ignore[operator]
+
+    def test_too_little_memory_halves_the_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        texts = odd_texts(11)
+        expected = embedders.embed(self.REF, texts, settings=self.ALONE)
+        embedders.forget()
+        encoder: Any = embedders._loaded(self.REF, self.ALONE).encoder
+        session, tried = encoder._session, list[int]()
+
+        def run(names: list[str], inputs: dict[str, Any]) -> Any:
+            tried.append(len(inputs["ids"]))
+            if len(inputs["ids"]) > 3:
+                raise RuntimeError("Failed to allocate memory for requested buffer of size 1")
+            return session.run(names, inputs)
+
+        monkeypatch.setattr(encoder, "_session", Mock(run=run))
+        assert np.abs(embedders.embed(self.REF, texts, settings=self.ALONE) - expected).max() < 1e-5
+        assert tried[:3] == [11, 5, 2]
+
+    def test_another_failure_of_the_engine_is_not_taken_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        encoder: Any = embedders._loaded(self.REF, self.ALONE).encoder
+        monkeypatch.setattr(encoder, "_session", Mock(run=Mock(side_effect=ValueError("invalid input"))))
+        with pytest.raises(ValueError, match="invalid input"):
+            embedders.embed(self.REF, ["a text nobody embedded yet"], settings=self.ALONE)
+
+    def test_no_library_of_torch_is_imported_for_it(self) -> None:
+        program = (
+            "import sys\n"
+            "from leadline.evaluators.ground import ModelRef\n"
+            "from leadline.evaluators.models.embedders import embed\n"
+            "from leadline.evaluators.settings import Settings\n"
+            "print(embed(ModelRef('embedder', 'offline'), ['a ship'], settings=Settings()).shape)\n"
+            "print({'torch', 'transformers', 'sentence_transformers', 'huggingface_hub'} & set(sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+        assert done.stdout.splitlines() == ["(1, 384)", "set()"]
+
+
+def odd_texts(number: int) -> list[str]:
+    """Return texts of one to thirty words of several scripts, all different."""
+    draw = random.Random(7)
+    words = "harbour depth Lead-line été naïve 9.5m мель 漢字 مرحبا 👩‍👧 x1y2 ship's https://a.b/c".split()
+    return [f"{place} " + " ".join(draw.choices(words, k=draw.randint(1, 30))) for place in range(number)]

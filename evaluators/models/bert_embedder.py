@@ -1,0 +1,181 @@
+"""BERT embedders run by ONNX Runtime alone: no torch, no Transformers, no Sentence Transformers.
+
+The graph is made here, of ONNX Runtime's fused operators; weights and tokenizer are those of the folder. It is BERT as
+https://arxiv.org/abs/1810.04805 describes it, with the exact GELU, and the mean of the tokens' last hidden states, as
+https://arxiv.org/abs/1908.10084 pools them. Vectors equal those of Sentence Transformers to some 1e-6.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from leadline.evaluators.models import weight_files
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_OPSETS: Final = (("", 17), ("com.microsoft", 1))
+_IR_VERSION: Final = 8
+_OUT_OF_MEMORY: Final = ("allocat", "memory")
+
+Arrays = Mapping[str, "npt.NDArray[np.float32]"]
+
+
+class BertEmbedder:
+    """A loaded embedder.
+
+    Attributes:
+        longest: Tokens that it reads at once, special ones included.
+        width: Numbers per vector.
+        prompt_tokens: Tokens that it puts before each text.
+        fills: Whether it can fill up short texts to a length.
+        on_cpu: Whether it runs on the processor.
+
+    Args:
+        folder: Weights, tokenizer and configuration of a BERT that Sentence Transformers saved.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.prompt_tokens, self.fills, self.on_cpu = 0, True, True
+        config = _json(folder / "config.json")
+        self.longest: int | None = int(_json(folder / "sentence_bert_config.json")["max_seq_length"])
+        self.width = int(config["hidden_size"])
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._filling = int(config["pad_token_id"])
+        self._session = _session(config, load_file(folder / weight_files.WEIGHTS))
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Return how many tokens, special ones included, each text has."""
+        return [len(encoded.ids) for encoded in self._tokenizer.encode_batch_fast(list(texts))]
+
+    def forward(self, batch: Sequence[str], length: int | None = None) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts, of shape ``(len(batch), width)`` and any length.
+
+        Args:
+            batch: Texts that fit the model.
+            length: Tokens that each text is filled up to; by default those of the longest.
+        """
+        encoded = [each.ids for each in self._tokenizer.encode_batch_fast(list(batch))]
+        longest = max(length or 0, max(map(len, encoded)))
+        ids = np.full((len(batch), longest), self._filling, dtype=np.int32)
+        mask = np.zeros_like(ids)
+        for row, tokens in enumerate(encoded):
+            ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1
+        try:
+            (vectors,) = self._session.run(["vectors"], {"ids": ids, "mask": mask})
+        except Exception as error:  # ONNX Runtime has no class for it
+            if any(word in str(error).lower() for word in _OUT_OF_MEMORY):
+                raise MemoryError(str(error)) from error
+            raise
+        out: npt.NDArray[np.float32] = vectors
+        return out
+
+
+def _session(config: Mapping[str, Any], weights: Arrays) -> Any:
+    """Return a session that makes ``vectors`` of ``ids`` and ``mask``, both int32 of shape ``(texts, tokens)``."""
+    nodes, values = _graph(config, weights)
+    graph = helper.make_graph(
+        nodes,
+        "bert",
+        [helper.make_tensor_value_info(name, TensorProto.INT32, ["texts", "tokens"]) for name in ("ids", "mask")],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", config["hidden_size"]])],
+        [helper.make_tensor("one", TensorProto.INT64, [1], [1]), *map(_outside, values, values.values())],
+    )
+    opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    options.log_severity_level = 3
+    # Threads that spin while they wait make a model several times slower next to other work.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    kept = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in values.values()]
+    options.add_external_initializers(list(values), kept)
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _outside(name: str, value: npt.NDArray[np.float32]) -> TensorProto:
+    """Return a tensor whose numbers are given to the session, not written into the graph."""
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=value.shape)
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights")
+    return tensor
+
+
+def _graph(config: Mapping[str, Any], weights: Arrays) -> tuple[list[Any], dict[str, npt.NDArray[np.float32]]]:
+    """Return the nodes of the graph, and the numbers that they read by name."""
+    values: dict[str, npt.NDArray[np.float32]] = {}
+    nodes: list[Any] = []
+    epsilon, number_of_heads = float(config["layer_norm_eps"]), int(config["num_attention_heads"])
+
+    def add(kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, list(inputs), [output], domain=domain, **attributes))
+        return output
+
+    def fused(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        return add(kind, inputs, output, "com.microsoft", **attributes)
+
+    def keep(name: str, value: npt.NDArray[np.float32]) -> str:
+        values[name] = np.ascontiguousarray(value)
+        return name
+
+    def known(name: str) -> str:
+        return keep(name, weights[name])
+
+    def product(inputs: str, dense: str, output: str) -> str:
+        return add("MatMul", [inputs, keep(f"{dense}.weight", weights[f"{dense}.weight"].T)], output)
+
+    def add_and_norm(summand: str, state: str, layer: str, output: str) -> str:
+        norm = [known(f"{layer}.LayerNorm.weight"), known(f"{layer}.LayerNorm.bias"), known(f"{layer}.dense.bias")]
+        return fused("SkipLayerNormalization", [summand, state, *norm], output, epsilon=epsilon)
+
+    # All tokens are of the first segment: its vector is added to those of the positions.
+    positions = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
+    tables = [known("embeddings.word_embeddings.weight"), keep("positions", positions), ""]
+    norm = [known("embeddings.LayerNorm.weight"), known("embeddings.LayerNorm.bias")]
+    nodes.append(
+        helper.make_node(
+            "EmbedLayerNormalization",
+            ["ids", "", *tables, *norm, "mask"],
+            ["states", "lengths"],
+            domain="com.microsoft",
+            epsilon=epsilon,
+        )
+    )
+    state = "states"
+    for number in range(config["num_hidden_layers"]):
+        layer = f"encoder.layer.{number}"
+        heads = [f"{layer}.attention.self.{name}" for name in ("query", "key", "value")]
+        weight = keep(f"{layer}.heads", np.concatenate([weights[f"{name}.weight"].T for name in heads], axis=1))
+        bias = keep(f"{layer}.heads.bias", np.concatenate([weights[f"{name}.bias"] for name in heads]))
+        seen = fused("Attention", [state, weight, bias, "mask"], f"{layer}.seen", num_heads=number_of_heads)
+        seen = product(seen, f"{layer}.attention.output.dense", f"{layer}.mixed")
+        state = add_and_norm(seen, state, f"{layer}.attention.output", f"{layer}.attended")
+        inner = product(state, f"{layer}.intermediate.dense", f"{layer}.inner")
+        inner = fused("BiasGelu", [inner, known(f"{layer}.intermediate.dense.bias")], f"{layer}.active")
+        state = add_and_norm(
+            product(inner, f"{layer}.output.dense", f"{layer}.outer"), state, f"{layer}.output", f"{layer}.done"
+        )
+    add("Cast", ["mask"], "share", to=TensorProto.FLOAT)
+    add("Unsqueeze", ["share", "one"], "shares")
+    add("MatMul", ["shares", state], "sums")
+    add("Squeeze", ["sums", "one"], "sum")
+    add("ReduceSum", ["share", "one"], "tokens", keepdims=1)
+    add("Div", ["sum", "tokens"], "vectors")
+    return nodes, values
+
+
+def _json(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
