@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -121,7 +122,12 @@ class Farm:
         url = f"{self.api}{path}"
         transport = httpx.HTTPTransport(retries=3)
         with httpx.Client(transport=transport, trust_env=False, timeout=120) as client:
-            return client.request(method, url, json=body).raise_for_status()
+            until = time.monotonic() + 60
+            while True:
+                reply = client.request(method, url, json=body)
+                if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > until:
+                    return reply.raise_for_status()
+                time.sleep(0.5)  # its database is locked, after which Prefect's own client asks again as well
 
     def shards(self, run: str) -> list[dict[str, Any]]:
         """Return the flow runs that score chunks of a run, oldest first."""
