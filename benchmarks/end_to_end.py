@@ -95,7 +95,7 @@ class Home:
     def __init__(self, folder: Path, server: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._keeps = folder, server == "kept"
-        own = ("LEADLINE_", "PREFECT_", "XDG_", "CI", "GITHUB_")
+        own = ("LEADLINE_", "PREFECT_", "XDG_", "CI", "GITHUB_", "PYTHONDONTWRITEBYTECODE")  # which no user has set
         kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         self.environment = kept | {
             "HOME": str(folder),
