@@ -20,6 +20,7 @@ import click
 
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, check_ledger, on_terminal, relay_warnings, say
+from leadline.flows.prefect.recording import recorded
 from leadline.flows.prefect.server import chosen_server, ensure_api
 from leadline.flows.shared.job import C, Job, K, ProgressEvent, R, S, reporting
 from leadline.flows.shared.logs import prefect_environment, wants_json
@@ -105,7 +106,9 @@ def run_job(session: Session, job: Job[C, K, S, R], config: C) -> R:
     with stoppable(job.kept), shown(session):
         checked = _checked(job, config)
         with ensure_api(tell, use) as api:
-            result = _recorded(job, config, checked) if api else job.carry_out(config, job.plain_steps(), checked)
+            result = (
+                recorded(api, job, config, checked) if api else job.carry_out(config, job.plain_steps(config), checked)
+            )
     return job.timed(result, session.elapsed())
 
 
@@ -122,13 +125,7 @@ def _checked(job: Job[C, K, S, R], config: C) -> K:
 
 def run_here(job: Job[C, K, S, R], config: C) -> R:
     """Check a job that takes no long time, and do it in this process."""
-    return job.carry_out(config, job.plain_steps(), _checked(job, config))
-
-
-def _recorded(job: Job[C, K, S, R], config: C, checked: K) -> R:
-    with in_step("imports"):
-        from leadline.flows.prefect.prefect_steps import recorded  # Prefect takes more than a second
-    return recorded(job, config, checked)
+    return job.carry_out(config, job.plain_steps(config), _checked(job, config))
 
 
 def print_outcome(job: Job[C, K, S, R], result: R, *, as_json: bool) -> None:

@@ -15,13 +15,10 @@ from prefect.settings import PREFECT_API_URL
 from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import in_project
 from leadline.flows.dispatch.lanes import NoWorkers
-from leadline.flows.shared.settings import Dispatch
+from leadline.flows.shared.settings import SCORING_FLOW, Dispatch
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse
-
-FLOW: Final = "score-chunk"
-"""Name of the scoring flow. It has a deployment per lane, named after the lane: ``score-chunk/cpu``."""
 
 _UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
 """Errors of Prefect's client when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
@@ -45,7 +42,7 @@ class Pool:
 
 def deployment_name(lane: Lane) -> str:
     """Return the full name of a lane's deployment, of this process's project if it belongs to one."""
-    return f"{FLOW}/{in_project(lane)}"
+    return f"{SCORING_FLOW}/{in_project(lane)}"
 
 
 def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:

@@ -22,8 +22,8 @@ from prefect.states import Cancelled, Completed, Failed
 
 from leadline.evaluators.ground import ErrorCode, count, masked
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
-from leadline.flows.dispatch.pools import FLOW
 from leadline.flows.prefect.server_outage import outlast_outages
+from leadline.flows.shared.settings import SCORING_FLOW
 from leadline.tasks.ground.files import write_json
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.runs.lookup import status
@@ -59,7 +59,7 @@ def flow_run_name(chunks: Sequence[Chunk]) -> str:
 
 
 @flow(
-    name=FLOW,
+    name=SCORING_FLOW,
     description="Score chunks of a run. Started by the flow that evaluates, not by people.",
     persist_result=False,
 )

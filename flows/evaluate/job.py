@@ -19,6 +19,7 @@ from leadline.flows.dispatch.lanes import Dispatcher, Lanes, dispatcher, open_la
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, prepare
 from leadline.flows.evaluate.steps import EvaluationSteps, Finished, Retries
+from leadline.flows.shared.history import NO_HISTORY, History
 from leadline.flows.shared.job import Job, report
 from leadline.flows.shared.judge_access import canaries_of, limits_of
 from leadline.flows.shared.settings import Dispatch, FailOn, is_dask
@@ -95,9 +96,9 @@ class Evaluate(Job[EvaluateConfig, Prepared, EvaluationSteps, EvaluateResult]):
             result = super().carry_out(config, steps, checked)
             return record_time(result, Store.open(config.store), timeline)
 
-    def plain_steps(self) -> EvaluationSteps:
-        """Return what runs the steps without Prefect."""
-        return EvaluationSteps()
+    def plain_steps(self, config: EvaluateConfig, history: History = NO_HISTORY) -> EvaluationSteps:
+        """Return what runs the steps, and the scoring of each chunk, in this process."""
+        return EvaluationSteps(history, self.about(config))
 
     def task_steps(self, config: EvaluateConfig) -> EvaluationSteps:
         """Return what runs the steps, and the scoring of each chunk, as Prefect tasks."""

@@ -7,40 +7,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 from uuid import UUID
 
 from prefect import task
 from prefect.artifacts import (
-    create_link_artifact,
-    create_markdown_artifact,
     create_progress_artifact,
-    create_table_artifact,
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
-from prefect.events import emit_event
 from prefect.futures import PrefectFuture
 from prefect.utilities.annotations import quote
 
 from leadline.evaluators.core import Lane
-from leadline.evaluators.ground import count, rounded
+from leadline.evaluators.ground import count
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.dispatch.pools import served
 from leadline.flows.dispatch.shards import Board, Shards
+from leadline.flows.evaluate.artifacts import publish_artifacts
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.evaluate.steps import RETRY_DELAYS_S, EvaluationSteps, Finished, Retries
+from leadline.flows.evaluate.steps import RETRY_DELAYS_S, EvaluationSteps, Finished, Retries, task_run_names
 from leadline.flows.prefect.prefect_steps import TaskSteps, history_may_fail, reporting_no_secrets
-from leadline.flows.prefect.report_links import run_link
 from leadline.flows.prefect.server_outage import not_waiting
-from leadline.flows.shared.judge_change import judge_changed
-from leadline.flows.shared.settings import Gate
-from leadline.tasks.db import open_run, records, sql
-from leadline.tasks.judges.drift.judge_standing import JUDGES
-from leadline.tasks.plan.jobs import Chunk, lane_file
-from leadline.tasks.runs.run_facts import SYMBOLS, tally_in_words
-from leadline.tasks.runs.run_sentences import cost_line, gate_reason, scores_line, work_line
+from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store
@@ -64,7 +53,7 @@ class PrefectSteps(TaskSteps, EvaluationSteps):
     def score(self, chunks: Sequence[Chunk], lanes: Lanes, retries: Retries, finished: Finished) -> None:
         """Score all chunks, each as a task of its own."""
         progress = Progress(sum(chunk.scores for chunk in chunks))
-        names, scored = _names(chunks), 0
+        names, scored = task_run_names(chunks), 0
         with lanes:
             score = task(
                 name="score",
@@ -100,22 +89,8 @@ class PrefectSteps(TaskSteps, EvaluationSteps):
     def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
         """Publish the outcome as artifacts and as an event."""
         with history_may_fail():
-            publish_artifacts(store, run, result)
+            publish_artifacts(self, store, run, result)
 
-
-def _names(chunks: Sequence[Chunk]) -> Mapping[str, str]:
-    """Return the names of the task runs that score chunks, such as ``score cpu 1 of 3``, by those of the chunks."""
-    files: dict[str, list[str]] = {}
-    for chunk in chunks:
-        files.setdefault(lane_file(chunk.lane, chunk.part), []).append(chunk.name)
-    return {
-        name: f"score {file} {number} of {len(names)}"
-        for file, names in files.items()
-        for number, name in enumerate(names, start=1)
-    }
-
-
-_ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
 
 UNREACHABLE_REST_S: Final = 60.0
 """How long progress is not shown after the server could not be reached: each try takes seconds."""
@@ -147,79 +122,3 @@ class Progress:
             self._shown = percent
             return
         self._rests_until = time.monotonic() + UNREACHABLE_REST_S
-
-
-def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
-    """Publish the summary, the leaderboard, the work of each evaluator, the problems and the link to the report.
-
-    Args:
-        result: Its outcome.
-    """
-    with open_run(store, run, read_only=True) as connection:
-        board = records(connection, sql("leaderboard"))
-        work = records(connection, sql("evaluator_work"))
-        problems = records(
-            connection, "SELECT severity, type, description, actions FROM problems ORDER BY problem_id LIMIT 200"
-        )
-    seconds = run.read().get("evaluator_seconds") or {}
-    link = run_link(store, run, result.report)
-    devices = run.read().get("devices", ())
-    create_markdown_artifact(_summary(result, link, devices), key="leadline-summary", description=f"Run {run.id}")
-    create_table_artifact(
-        [{key: rounded(value) for key, value in line.items()} for line in board],
-        key="leadline-leaderboard",
-        description="Primary metric of each evaluator by model, with 95 % interval and coverage",
-    )
-    create_table_artifact(
-        [line | {"seconds": seconds.get(line["evaluator"], 0.0)} for line in work],
-        key="leadline-evaluators",
-        description="Work of each evaluator: rows, distinct scores found and computed, seconds but for shared models",
-    )
-    create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
-    create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))
-    _announce(run, result, link)
-    for name, judge in (run.read().get(JUDGES) or {}).items():
-        if judge["newly_changed"]:
-            emit_event(**judge_changed(name, judge))
-
-
-def _announce(run: Run, result: EvaluateResult, link: str) -> None:
-    """Send the event ``leadline.gate.passed``, ``.failed`` or ``.inconclusive`` of a run that was to pass a gate."""
-    config = run.read().get("config")
-    if not isinstance(config, dict) or config.get("fail_on") == "never":
-        return
-    name = str(config.get("name") or Path(str(config.get("dataset", ""))).stem)
-    emit_event(
-        event=f"leadline.gate.{_ENDINGS[result.gate]}",
-        resource={"prefect.resource.id": f"leadline.run.{run.id}", "prefect.resource.name": f"{name} ({run.id})"},
-        payload={
-            "gate": result.gate,
-            "reason": result.gate_reason,
-            "changed": result.changed,
-            "worst": result.worst,
-            "report": link,
-        },
-    )
-
-
-def _summary(result: EvaluateResult, link: str, devices: Sequence[str] = ()) -> str:
-    return "\n".join(
-        [
-            f"# {result.gate.upper()}",
-            "",
-            *([f"({result.gate_counted})", ""] if result.gate_counted else []),
-            *([reason, ""] if (reason := gate_reason(result)) else []),
-            *(f"- {SYMBOLS[each.outcome]} **{each.words}** {each.line}" for each in result.questions),
-            "",
-            "| | |",
-            "|---|---|",
-            f"| Scores | {scores_line(result)} |",
-            f"| Rows | {work_line(result)} |",
-            f"| Judge | {cost_line(result)} |",
-            *([f"| Device of models | {', '.join(devices)} |"] if devices else []),
-            f"| Problems | {tally_in_words(result.problems_by_fault)} |",
-            f"| Report | <{link}> |"
-            if link.startswith("http")
-            else f"| Report | `{result.report_url or result.report}` |",
-        ]
-    )

@@ -1,7 +1,6 @@
 """Running the steps of an evaluation in this process.
 
-``PrefectSteps`` (:mod:`.prefect_steps`) makes a Prefect task of each, so that the run has a history. What a run leaves
-in the store is the same.
+``PrefectSteps`` (:mod:`.prefect_steps`) makes a Prefect task of each. What a run leaves in the store is the same.
 """
 
 from __future__ import annotations
@@ -12,13 +11,15 @@ from threading import Event
 from typing import Final, TypeAlias
 
 from leadline.evaluators.core import Lane
-from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.evaluators.settings import JudgeConfig
 from leadline.flows.dispatch.lanes import Elsewhere, Lanes, NoWorkers
+from leadline.flows.evaluate.artifacts import publish_artifacts
 from leadline.flows.evaluate.config import EvaluateResult
+from leadline.flows.shared.history import NO_HISTORY
 from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.settings import Dispatch
-from leadline.tasks.plan.jobs import Chunk
+from leadline.tasks.plan.jobs import Chunk, lane_file
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store
@@ -57,8 +58,20 @@ class Retries:
             self._given_up.clear()
 
 
+def task_run_names(chunks: Sequence[Chunk]) -> Mapping[str, str]:
+    """Return the names of the task runs that score chunks, such as ``score cpu 1 of 3``, by those of the chunks."""
+    files: dict[str, list[str]] = {}
+    for chunk in chunks:
+        files.setdefault(lane_file(chunk.lane, chunk.part), []).append(chunk.name)
+    return {
+        name: f"score {file} {number} of {len(names)}"
+        for file, names in files.items()
+        for number, name in enumerate(names, start=1)
+    }
+
+
 class EvaluationSteps(JobSteps):
-    """Runs the steps in this process, without Prefect and its history."""
+    """Runs the steps, and the scoring of each chunk, in this process."""
 
     def workers(self, dispatch: str, lanes: Collection[Lane], processes: int) -> Mapping[Lane, int]:
         """Return no workers: they are found through a Prefect server. See :class:`.Dispatcher`.
@@ -86,9 +99,13 @@ class EvaluationSteps(JobSteps):
             retries: Decides about further attempts of the judge lane.
             finished: Called in this thread as each chunk ends.
         """
+        total, scored = sum(chunk.scores for chunk in chunks), 0
+        progress = self.history.progress(f"{count(total, 'row score')} to compute")
         if not chunks:
+            progress(1)
             return
         leaving = Event()
+        names, task_runs, before = task_run_names(chunks), list[str](), self.before
 
         def attempts(chunk: Chunk) -> ChunkResult:
             judged = chunk.lane == "judge"
@@ -103,15 +120,26 @@ class EvaluationSteps(JobSteps):
                         raise
             return lanes.score(chunk)
 
+        def kept(chunk: Chunk) -> ChunkResult:
+            with self.history.task_run("score", names[chunk.name], before) as task_run:
+                task_runs.append(task_run)
+                return attempts(chunk)
+
         def ended(chunk: Chunk, future: Future[ChunkResult]) -> None:
+            nonlocal scored
             finished(chunk, future.exception() or future.result())
+            scored += chunk.scores
+            progress(scored / max(1, total))
 
         # The lanes end before the threads are waited for: an interrupted run gives up what is in work.
         with ThreadPoolExecutor(sum(lanes.widths.values()), "score") as threads, lanes:
             try:
-                drive(chunks, lanes.widths, lambda chunk: threads.submit(attempts, chunk), ended)
+                drive(chunks, lanes.widths, lambda chunk: threads.submit(kept, chunk), ended)
             finally:
                 leaving.set()
+        self.before = task_runs
 
     def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
         """Show the outcome where the history is kept."""
+        if self.history is not NO_HISTORY:
+            publish_artifacts(self, store, run, result)

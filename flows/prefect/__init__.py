@@ -1,1 +1,1 @@
-"""Prefect: which server a run talks to, its outages, steps as tasks, events, and requests from outside."""
+"""Prefect: which server a run talks to, its outages, steps as tasks, histories, events, and requests from outside."""

@@ -27,6 +27,7 @@ from leadline.evaluators.ground import masked
 from leadline.evaluators.ground.errors import without_secrets_in_errors
 from leadline.flows.prefect.outside_requests import check_request
 from leadline.flows.prefect.server_outage import interruption, outlast_outages
+from leadline.flows.shared.history import Logger
 from leadline.flows.shared.job import C, Job, JobSteps, K, R, S
 
 P = ParamSpec("P")
@@ -49,9 +50,14 @@ class TaskSteps(JobSteps):
     """
 
     def __init__(self, **about: str) -> None:
-        self.log = get_run_logger()
+        super().__init__(about=about)
         self.before: Sequence[Any] = ()
-        self._about = about
+        self._log = get_run_logger()
+
+    @property
+    def log(self) -> Logger:
+        """The flow run's log."""
+        return self._log
 
     def origin(self) -> Mapping[str, str]:
         """Return the id of the outermost flow run, by which what is in the store is found again."""
@@ -207,7 +213,7 @@ def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:
     return made
 
 
-def recorded(job: Job[C, K, S, R], config: C, checked: K) -> R:
+def recorded_by_engine(job: Job[C, K, S, R], config: C, checked: K) -> R:
     """Run a job as a flow; where only its server fails, return what it found, or do its work without Prefect.
 
     Args:
@@ -224,7 +230,9 @@ def recorded(job: Job[C, K, S, R], config: C, checked: K) -> R:
             raise stopped from None  # the server could not be told; nobody wants the work done after all
         _log.warning("Prefect's server is gone: this run's history there is incomplete (%s)", type(error).__name__)
         # What the flow has stored is reused.
-        return cast("R", handed.results[0]) if handed.results else job.carry_out(config, job.plain_steps(), checked)
+        return (
+            cast("R", handed.results[0]) if handed.results else job.carry_out(config, job.plain_steps(config), checked)
+        )
     finally:
         _handed_over.reset(before)
 

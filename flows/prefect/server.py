@@ -80,6 +80,18 @@ def configured_api() -> str | None:
     return _setting("PREFECT_API_URL", "api", "url") or None
 
 
+def guarded() -> bool:
+    """Return whether requests to an API need more than its address."""
+    return any(
+        (
+            _setting("PREFECT_API_AUTH_STRING", "api", "auth_string"),
+            _setting("PREFECT_API_KEY", "api", "key"),
+            _setting("PREFECT_SERVER_API_AUTH_STRING", "server", "api", "auth_string"),
+            _setting("PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED", "server", "api", "csrf_protection_enabled"),
+        )
+    )
+
+
 def _setting(name: str, *path: str) -> str | None:
     if os.environ.get(name):
         return os.environ[name]
@@ -402,12 +414,11 @@ def ensure_api(say: Callable[[str], None] = _to_stderr, use: ServerUse | None = 
         say: Receives messages of one line.
         use: Whether to use one; by default what the environment and ``leadline.toml`` say.
     """
-    wait_s = server_wait_s()
+    server_wait_s()  # what is wrong with it is told before the work
     with in_step("server"):
         found = None if (use or chosen_server()) is ServerUse.NONE else _find()
     if isinstance(found, Api):
-        # Nobody starts a kept server again: where it was killed, the run goes on without it.
-        with _using(found, wait_s if found.kind == "configured" else 0):
+        with _using(found):
             yield found
         return
     if found:
@@ -419,7 +430,7 @@ def ensure_api(say: Callable[[str], None] = _to_stderr, use: ServerUse | None = 
 
 @contextmanager
 def lasting_api() -> Iterator[Api]:
-    """Use the Prefect API that there is for the block.
+    """Use the Prefect API that there is with Prefect's client within the block.
 
     Raises:
         UsageError: There is none.
@@ -427,7 +438,7 @@ def lasting_api() -> Iterator[Api]:
     """
     found = _find()
     if isinstance(found, Api):
-        with _using(found, server_wait_s()):
+        with _using(found), prefect_client(found):
             yield found
     elif found:
         raise LeadlineError(f"{found}.", code=ErrorCode.SERVER_NONE)
@@ -457,8 +468,16 @@ def _on_ci() -> bool:
 
 
 @contextmanager
-def _using(api: Api, wait_s: float) -> Iterator[None]:
-    """Let Prefect use an API within the block, and send it all that is to be recorded at its end."""
+def _using(api: Api) -> Iterator[None]:
+    """Name an API, for this process and those that it starts, within the block."""
+    quiet = {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
+    with _environment({"PREFECT_API_URL": api.url, **_direct(api.url), **quiet}):
+        yield
+
+
+@contextmanager
+def prefect_client(api: Api) -> Iterator[None]:
+    """Let Prefect's client use an API within the block, and send it all that is to be recorded at its end."""
     from prefect.settings import (
         PREFECT_API_URL,
         PREFECT_CLIENT_MAX_RETRIES,
@@ -469,12 +488,12 @@ def _using(api: Api, wait_s: float) -> Iterator[None]:
     from leadline.flows.prefect.server_outage import outlast_outages, waiting
 
     outlast_outages()
+    # Nobody starts a kept server again: where it was killed, the run goes on without it.
+    wait_s = server_wait_s() if api.kind == "configured" else 0
     changes: dict[Setting, Any] = {PREFECT_API_URL: api.url} | ({} if wait_s else {PREFECT_CLIENT_MAX_RETRIES: 1})
     if api.kind == "kept":  # nobody looks at heartbeats there, and ending them takes up to a second
         changes[PREFECT_FLOWS_HEARTBEAT_FREQUENCY] = None
-    quiet = {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
-    variables = {"PREFECT_API_URL": api.url, **_direct(api.url), **quiet}
-    with _environment(variables), temporary_settings(changes), waiting(wait_s):
+    with temporary_settings(changes), waiting(wait_s):
         try:
             yield
         finally:

@@ -10,7 +10,6 @@ which file they write.
 
 from __future__ import annotations
 
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,9 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home
+from leadline.flows.shared.history import NO_HISTORY, History, Logger
 from leadline.tasks.load.columns import ColumnMap, project_map
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ def report(step: str, lane: str = "", done: int = 0, total: int = 1) -> None:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Logger: TypeAlias = "logging.Logger | logging.LoggerAdapter[Any]"
-
 
 class JobForm(Protocol):
     """The settings of a job."""
@@ -94,36 +93,59 @@ R = TypeVar("R", bound="BaseModel")
 
 
 class JobSteps:
-    """Runs the steps of a job in this process, without a history, so that there is nowhere to show anything.
+    """Runs the steps of a job in this process, and tells its history of them.
 
     :class:`~leadline.flows.prefect.prefect_steps.TaskSteps` makes Prefect tasks of them.
+
+    Args:
+        history: Where the run is recorded, if it is.
+        about: What steps are about, by their names, as the names of their task runs say it.
     """
 
-    log: Logger = logging.getLogger("leadline.run")
+    def __init__(self, history: History = NO_HISTORY, about: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.history = history
+        self.before: Sequence[str] = ()
+        self._about = about
+
+    @property
+    def log(self) -> Logger:
+        """The run's log."""
+        return self.history.log
 
     def origin(self) -> Mapping[str, str]:
         """Return what a record says of where the history is kept."""
-        return {}
+        return self.history.origin()
 
     def step(self, name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run one step and return what it returns."""
-        return function(*args, **kwargs)
+        label = f"{name} {self._about.get(name, '')}".rstrip()
+        with self.history.task_run(name, label, self.before) as task_run:
+            result = function(*args, **kwargs)
+        self.before = (task_run,)
+        return result
 
     def run_job(self, job: Job[C, Any, Any, R], config: C) -> R:
         """Run another job as a step."""
-        return job(config)
+        with self.history.flow_run(job.name, job.run_name(config), job.parameters(config), self.before) as (own, drawn):
+            result = job.carry_out(config, job.plain_steps(config, own))
+        self.before = (drawn,)
+        return result
 
     def show(self, key: str, text: str, description: str) -> None:
         """Show a text in Markdown."""
+        self.history.artifact(key, "markdown", text, description)
 
     def table(self, key: str, lines: Sequence[Mapping[str, Any]], description: str) -> None:
         """Show a table."""
+        self.history.artifact(key, "table", lines, description)
 
     def link(self, key: str, address: str, text: str, description: str) -> None:
         """Show a link."""
+        self.show(key, f"[{text}]({address})", description)
 
     def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any]) -> None:
         """Send an event."""
+        self.history.emit(event, resource, payload)
 
 
 class Job(ABC, Generic[C, K, S, R]):
@@ -169,9 +191,13 @@ class Job(ABC, Generic[C, K, S, R]):
             UsageError: It is refused.
         """
 
-    def plain_steps(self) -> S:
-        """Return what runs the steps without Prefect."""
-        return cast("S", JobSteps())
+    def plain_steps(self, config: C, history: History = NO_HISTORY) -> S:
+        """Return what runs the steps in this process.
+
+        Args:
+            history: Where the run is recorded, if it is.
+        """
+        return cast("S", JobSteps(history, self.about(config)))
 
     def task_steps(self, config: C) -> S | None:
         """Return what runs the steps as Prefect tasks in a flow, where that is not what all jobs have."""
@@ -180,6 +206,11 @@ class Job(ABC, Generic[C, K, S, R]):
     def run_name(self, config: C) -> str:
         """Return the name of a run of the flow."""
         return f"{self.name} {Path(getattr(config, self.named)).stem}" if self.named else self.name
+
+    def parameters(self, config: C) -> dict[str, Any]:
+        """Return the form as JSON, as the history of a run keeps it."""
+        form = cast("BaseModel", config)
+        return {"config": form.model_dump(mode="json", by_alias=True)}
 
     def about(self, config: C) -> Mapping[str, str]:
         """Return by the names of steps what their task runs say that they are about."""
@@ -211,7 +242,7 @@ class Job(ABC, Generic[C, K, S, R]):
 
     def __call__(self, config: C) -> R:
         """Do the job in this process, without Prefect."""
-        return self.carry_out(config, self.plain_steps())
+        return self.carry_out(config, self.plain_steps(config))
 
     def carry_out(self, config: C, steps: S, checked: K | None = None) -> R:
         """Check and do the job.

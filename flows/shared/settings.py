@@ -38,6 +38,10 @@ class Dispatch(StrEnum):
     DASK = "dask"
 
 
+SCORING_FLOW: Final = "score-chunk"
+"""Name of the scoring flow. It has a deployment for each lane that workers serve, such as ``score-chunk/cpu``."""
+
+
 _SCHEDULER: Final = re.compile(r"(?:dask|tls)://(?:\[[0-9a-fA-F:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
 
 

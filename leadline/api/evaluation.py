@@ -29,6 +29,7 @@ from leadline.evaluators.ground.code_digest import code_digest
 from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
+from leadline.flows.prefect.recording import recorded
 from leadline.flows.prefect.server import ensure_api
 from leadline.flows.shared.job import JobSteps, reading
 from leadline.flows.shared.judge_access import limits_for
@@ -383,10 +384,8 @@ def _run(config: EvaluateConfig, staged: Staged | None, *, flow: bool) -> Evalua
     if flow:
         with ensure_api() as api:
             if api is not None:
-                from leadline.flows.prefect.prefect_steps import recorded  # Prefect takes more than a second
-
-                return recorded(job, config, checked)
-    return job.carry_out(config, job.plain_steps(), checked)
+                return recorded(api, job, config, checked)
+    return job.carry_out(config, job.plain_steps(config), checked)
 
 
 @contextmanager

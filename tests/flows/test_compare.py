@@ -17,8 +17,8 @@ from tests.tasks.compare.two_runs import completed
 
 SCRIPT = """
 import json, sys
-from leadline.flows.prefect.server import ensure_api
-with ensure_api(lambda text: None):
+from leadline.flows.prefect.server import lasting_api
+with lasting_api():
     from leadline.flows.compare import CompareConfig
     from leadline.flows.served import compare
     from prefect.client.orchestration import get_client

@@ -141,7 +141,7 @@ def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twi
         first, second = farm.start_workers("judge", "judge")
         process = bench.start(dataset, JUDGED)
         eventually(lambda: len(endpoint.answered) > 100, 180, "some answers")
-        eventually(lambda: len(farm.shards_in("RUNNING", bench.latest())) == 2, 30, "two shards at work")
+        eventually(lambda: len(farm.shards_in("RUNNING", bench.latest())) == 2, 90, "two shards at work")
         farm.kill_shards(first)
         eventually(lambda: farm.shards_in("CRASHED", bench.latest()), 30, "a crash that is noticed")
         farm.kill_worker(second)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from leadline.flows.evaluate import prefect_steps
+from leadline.flows.evaluate.artifacts import publish_artifacts
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.prefect.report_links import comparison_link, run_link, ui_address
+from leadline.flows.shared.history import History
+from leadline.flows.shared.job import JobSteps
 from leadline.tasks.store.store import Store
 from tests.support.stores.s3 import S3
 
@@ -53,16 +56,26 @@ def test_what_is_no_address_of_a_page_is_not_used(
     assert "pw" not in caplog.text
 
 
+class Kept(History):
+    """Keeps artifacts and events in this process."""
+
+    def __init__(self) -> None:
+        self.artifacts: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
+
+    def artifact(self, key: str, kind: str, data: Any, description: str) -> None:
+        self.artifacts[key] = data
+
+    def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any]) -> None:
+        self.events.append({"event": event, "payload": payload})
+
+
 def test_artifacts_and_the_gates_event_link_to_the_page_and_tell_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEADLINE_UI_URL", PAGE)
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
-    shown: dict[str, Any] = {}
-    for kind in ("link", "markdown", "table"):
-        name = f"create_{kind}_artifact"
-        monkeypatch.setattr(prefect_steps, name, lambda value, key, **_: shown.update({key: value}))
-    monkeypatch.setattr(prefect_steps, "emit_event", lambda **event: shown.update(event))
+    kept = Kept()
     file = tmp_path / "rows.jsonl"
     rows = [
         {
@@ -76,9 +89,11 @@ def test_artifacts_and_the_gates_event_link_to_the_page_and_tell_the_verdict(
     config = EvaluateConfig(dataset=str(file), evaluators=["pii_leakage"], fail_on="high")
     result = Evaluate()(config)
     store = Store.open()
-    prefect_steps.publish_artifacts(store, store.run(result.run), result)
+    publish_artifacts(JobSteps(kept), store, store.run(result.run), result)
     link = f"{PAGE}/runs/{result.run}/report.html"
-    assert shown["leadline-report"] == shown["payload"]["report"] == link
-    assert f"<{link}>" in shown["leadline-summary"]
-    assert shown["event"] == "leadline.gate.failed"
-    assert shown["payload"]["worst"] == result.worst != []
+    (event,) = kept.events
+    assert kept.artifacts["leadline-report"] == f"[Report]({link})"
+    assert event["payload"]["report"] == link
+    assert f"<{link}>" in kept.artifacts["leadline-summary"]
+    assert event["event"] == "leadline.gate.failed"
+    assert event["payload"]["worst"] == result.worst != []

@@ -338,7 +338,7 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
 
 
 FLOW = """
-from leadline.flows.prefect.server import ensure_api
+from leadline.flows.prefect.server import ensure_api, prefect_client
 
 def work():
     from prefect import flow, task
@@ -348,7 +348,7 @@ def work():
         return len([future.result() for future in step.map(range(count))])
     return flow(body, name="body")(50)
 
-with ensure_api() as api:
+with ensure_api() as api, prefect_client(api):
     print(api.kind, work(), flush=True)
 """
 
@@ -454,10 +454,10 @@ class Work(Job):
         return Outcome(number=checked + 1)
 
 with ensure_api() as api:
-    from leadline.flows.prefect.prefect_steps import recorded
+    from leadline.flows.prefect.recording import recorded
 
     began = time.monotonic()
-    print(recorded(Work(), Number(number=41), 41).number, flush=True)
+    print(recorded(api, Work(), Number(number=41), 41).number, flush=True)
 
 print(time.monotonic() - began < 40, flush=True)
 os._exit(0)

@@ -69,7 +69,9 @@ def test_a_job_that_is_called_checks_and_runs() -> None:
 
 def test_what_was_checked_is_not_checked_again() -> None:
     job = Doubling()
-    assert job.carry_out(Form(number=1), job.plain_steps(), checked=0).number == 0, "nothing that was found is lost"
+    assert job.carry_out(Form(number=1), job.plain_steps(Form(number=1)), checked=0).number == 0, (
+        "nothing that was found is lost"
+    )
     assert job.checks == 0
 
 

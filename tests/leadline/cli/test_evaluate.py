@@ -88,7 +88,9 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     world = World(tmp_path)
-    monkeypatch.setattr("leadline.flows.command.running._recorded", lambda job, config, checked: world.evaluate(config))
+    monkeypatch.setattr(
+        "leadline.flows.command.running.recorded", lambda api, job, config, checked: world.evaluate(config)
+    )
     monkeypatch.setattr("leadline.flows.command.running.ensure_api", world.ensure_api)
     monkeypatch.setattr(Evaluate, "run", lambda *args: world.directly(*args))
     monkeypatch.delenv("LEADLINE_SERVER", raising=False)
