@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MAX_UNSHARED
-from leadline.tasks.load.readers.json_values import surely_repeat_no_names
+from leadline.tasks.load.readers.json_values import members_of, surely_repeat_no_names
 from leadline.tasks.load.values import (
     Chunks,
     InCells,
@@ -193,7 +193,7 @@ def _chunks(column: Column) -> pa.Array | None:
     lengths, flat = parts
     uris: Column | None = None
     if isinstance(flat, list) and set(map(type, flat)) == {dict}:
-        flat, uris = [chunk.get("content") for chunk in flat], [chunk.get("doc_uri") for chunk in flat]
+        flat, uris = members_of(flat, "content"), members_of(flat, "doc_uri")
     elif not isinstance(flat, list) and pa.types.is_struct(flat.type):
         names = [field.name for field in flat.type]
         if flat.null_count or names.count("content") != 1 or names.count("doc_uri") > 1:

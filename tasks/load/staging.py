@@ -121,7 +121,7 @@ class Staging:
                 parquet.ParquetWriter(
                     self._files[name],
                     schema,
-                    compression="lz4",
+                    compression="none",
                     use_dictionary=False,
                     write_statistics=["seq", "row_id"],
                     store_schema=False,

@@ -22,7 +22,14 @@ import orjson
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import BLOCK_BYTES, MAX_RECORD, MIB
 from leadline.tasks.load.readers import Block, Item
-from leadline.tasks.load.readers.json_values import Broken, decode, has_too_many_values, repeat_no_names, repeated_names
+from leadline.tasks.load.readers.json_values import (
+    Broken,
+    decode,
+    has_too_many_values,
+    members_of,
+    repeat_no_names,
+    repeated_names,
+)
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import SourceFile
@@ -450,7 +457,7 @@ class JsonRecords:
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a column."""
-        return [value.get(name) for value in self._values]
+        return members_of(self._values, name)
 
     def others(self, without: Collection[str]) -> Iterator[dict[str, Any]]:
         """Yield the values of each record that are not absent, but for those of some columns."""
@@ -463,7 +470,7 @@ def _records(lines: bytes, row: int) -> JsonRecords | None:
     split = lines.split(b"\n")
     if not split[-1]:
         split.pop()
-    if any(map(has_too_many_values, split)):
+    if has_too_many_values(lines) and any(map(has_too_many_values, split)):
         return None
     try:
         values = list(map(orjson.loads, split))
