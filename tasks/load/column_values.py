@@ -7,21 +7,22 @@ records are read one at a time then, which finds the place of the fault.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leadline.tasks.ground.arrow_arrays import array_of, lists_of, numpy_of, scalar_of
 from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MAX_UNSHARED
+from leadline.tasks.load.plain_values import Column, Unclear, values_of
 from leadline.tasks.load.readers.json_values import members_of, surely_repeat_no_names
+from leadline.tasks.load.staged_arrays import chunk_structs, chunks_array, text_array, texts_array
 from leadline.tasks.load.values import (
-    Chunks,
     InCells,
     Reading,
     ValueFault,
@@ -38,17 +39,12 @@ from leadline.tasks.load.values import (
     texts,
 )
 
-if TYPE_CHECKING:
-    pass
-
-Column: TypeAlias = "list[Any] | pa.Array"
-"""Values of a column, ``None`` where it is absent: those of JSON as they were decoded, those of a table in Arrow."""
-
 _NONE: Final = type(None)
-
-
-class Unclear(Exception):
-    """Records that are to be read one at a time."""
+_EMPTY: Final = scalar_of("", pa.large_string())
+_ABSENT: Final = scalar_of(None, pa.large_string())
+_NONE_IN_IT: Final = scalar_of(0, pa.int64())
+_EXACT: Final = 2**53
+"""The greatest whole number up to which floats have all of them."""
 
 
 def is_absent(column: Column) -> bool:
@@ -81,32 +77,12 @@ def read_column(reading: Reading, column: Column) -> pa.Array:
     return _ARRAYS[single](values)
 
 
-def values_of(column: Column) -> list[Any]:
-    """Return the values of a column as Python has them; equal texts of an Arrow dictionary are one object.
-
-    Raises:
-        Unclear: Python cannot have them: a text is no UTF-8, a date is out of range, a time zone is unknown.
-    """
-    if isinstance(column, list):
-        return column
-    try:
-        if pa.types.is_dictionary(column.type):
-            values = column.dictionary.to_pylist()
-            return [None if index is None else values[index] for index in column.indices.to_pylist()]
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Encountered key")  # of a map the last value of a key counts
-            result: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
-    except (ValueError, OverflowError, LookupError) as error:
-        raise Unclear(str(error)) from error
-    return result
-
-
 def _strings(column: Column) -> pa.Array | None:
     """Return a column of texts in Arrow; ``None`` if it has anything else, or texts that are too long."""
     if isinstance(column, list):
         try:
-            array = pa.array(column, pa.large_string())
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            array = text_array(column)
+        except (TypeError, UnicodeEncodeError):
             return None
     elif pa.types.is_dictionary(column.type):
         if not _is_text(column.type.value_type):
@@ -157,8 +133,8 @@ def _filled(column: Column) -> pa.Array | None:
     array = _strings(column)
     if array is None:
         return None
-    blank = pc.or_(pc.utf8_is_space(array), pc.equal(pc.binary_length(array), 0))
-    return pc.if_else(blank, pa.scalar(None, array.type), array) if pc.any(blank).as_py() else array
+    blank = pc.or_(pc.utf8_is_space(array), pc.equal(array, _EMPTY))
+    return pc.if_else(blank, _ABSENT, array) if pc.any(blank).as_py() else array
 
 
 def _keys(column: Column) -> pa.Array | None:
@@ -169,12 +145,12 @@ def _keys(column: Column) -> pa.Array | None:
 def _texts(column: Column) -> pa.Array | None:
     one = _filled(column)
     if one is not None:
-        return _nested(one.is_valid().to_numpy(zero_copy_only=False), one.drop_null())
+        return lists_of(_is_there(one), one.drop_null())
     parts = _flattened(column)
     array = None if parts is None else _filled(parts[1])
     if parts is None or array is None or array.null_count:
         return None
-    return _nested(parts[0], array)
+    return lists_of(parts[0], array)
 
 
 def _documents(column: Column) -> pa.Array | None:
@@ -185,8 +161,7 @@ def _documents(column: Column) -> pa.Array | None:
 def _chunks(column: Column) -> pa.Array | None:
     contents = _strings(column)
     if contents is not None:
-        present = contents.is_valid().to_numpy(zero_copy_only=False)
-        return _nested(present.astype(np.int64), _chunk_structs(contents.drop_null(), None), empty=True)
+        return lists_of(_is_there(contents), chunk_structs(contents.drop_null(), None), empty=True)
     parts = _flattened(column)
     if parts is None:
         return None
@@ -203,12 +178,12 @@ def _chunks(column: Column) -> pa.Array | None:
     contents, links = _strings(flat), None if uris is None else _filled(uris)
     if contents is None or contents.null_count or (uris is not None and links is None):
         return None
-    return _nested(lengths, _chunk_structs(contents, links), empty=True)
+    return lists_of(lengths, chunk_structs(contents, links), empty=True)
 
 
-def _chunk_structs(contents: pa.Array, uris: pa.Array | None) -> pa.Array:
-    links = pa.nulls(len(contents), pa.large_string()) if uris is None else uris
-    return pa.StructArray.from_arrays([contents, links], names=["content", "doc_uri"])
+def _is_there(array: pa.Array) -> Any:
+    """Return 1 for each value and 0 for each null."""
+    return numpy_of(pc.cast(array.is_valid(), pa.int64()))
 
 
 def _flattened(column: Column) -> tuple[Any, Column] | None:
@@ -219,23 +194,11 @@ def _flattened(column: Column) -> tuple[Any, Column] | None:
         lengths = np.fromiter((len(value) if value else 0 for value in column), np.int64, len(column))
         flat: Column = list(chain.from_iterable(filter(None, column)))
     elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+        lengths = numpy_of(pc.coalesce(pc.cast(pc.list_value_length(column), pa.int64()), _NONE_IN_IT))
         flat = column.flatten()
     else:
         return None
     return None if lengths.max(initial=0) > MAX_ITEMS else (lengths, flat)
-
-
-def _nested(lengths: Any, flat: pa.Array, *, empty: bool = False) -> pa.Array:
-    """Return lists of some lengths.
-
-    Args:
-        empty: Whether lists without elements are empty; otherwise they are null.
-    """
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    mask = None if empty else pa.array(np.asarray(lengths) == 0)
-    return pa.LargeListArray.from_arrays(pa.array(offsets), flat, mask=mask)
 
 
 def _numbers(reading: Reading, column: Column, *, in_cells: bool) -> pa.Array | None:
@@ -245,11 +208,13 @@ def _numbers(reading: Reading, column: Column, *, in_cells: bool) -> pa.Array | 
             strings = _strings(column)
             array = None if strings is None else pc.cast(strings, pa.float64())
         elif isinstance(column, list):
-            array = pa.array(column, pa.float64()) if set(map(type, column)) <= {int, float, _NONE} else None
+            array = array_of(column, pa.float64()) if set(map(type, column)) <= {int, float, _NONE} else None
+            if array is not None and (pc.max(pc.abs(array)).as_py() or 0) > _EXACT:
+                return None
         else:
             is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
             array = pc.cast(column, pa.float64()) if is_number else None
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, OverflowError):
         return None
     if array is None or not pc.all(pc.is_finite(array)).as_py():
         return None
@@ -259,7 +224,7 @@ def _numbers(reading: Reading, column: Column, *, in_cells: bool) -> pa.Array | 
     if least < 0:
         return None
     if reading is milliseconds:
-        return pc.divide(array, 1000.0)
+        return pc.divide(array, scalar_of(1000.0, pa.float64()))
     if reading is count:
         if not pc.all(pc.equal(pc.floor(array), array)).as_py() or pc.max(array).as_py() >= 2**63:
             return None
@@ -279,36 +244,10 @@ _PLAIN: Final[Mapping[Reading, Callable[[Column], pa.Array | None]]] = {
 _NUMBERS: Final = frozenset({money, number, milliseconds, count})
 
 
-def text_array(values: Sequence[str | None]) -> pa.Array:
-    """Return texts in Arrow."""
-    return pa.array(values, pa.large_string())
-
-
-def _texts_array(values: Sequence[list[str] | None]) -> pa.Array:
-    """Return lists of texts in Arrow; empty ones are null."""
-    return pa.array([value or None for value in values], type=pa.large_list(pa.large_string()))
-
-
-def _chunks_array(values: Sequence[Chunks | None]) -> pa.Array:
-    """Return lists of chunks in Arrow, built column by column; absent ones are empty."""
-    lists = [value or [] for value in values]
-    flat = list(chain.from_iterable(lists))
-    contents = pa.array([content for content, _ in flat], type=pa.large_string())
-    uris = pa.array([uri for _, uri in flat], type=pa.large_string())
-    return _nested(list(map(len, lists)), _chunk_structs(contents, uris), empty=True)
-
-
 _ARRAYS: Final[Mapping[Reading, Callable[[Sequence[Any]], pa.Array]]] = {
     **dict.fromkeys((text, filled, message, key), text_array),
-    **dict.fromkeys((texts, documents), _texts_array),
-    **dict.fromkeys((money, number, milliseconds), partial(pa.array, type=pa.float64())),
-    chunks: _chunks_array,
-    count: partial(pa.array, type=pa.uint64()),
+    **dict.fromkeys((texts, documents), texts_array),
+    **dict.fromkeys((money, number, milliseconds), partial(array_of, kind=pa.float64())),
+    chunks: chunks_array,
+    count: partial(array_of, kind=pa.uint64()),
 }
-
-
-def as_array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """Return the values of a column of a staged table in Arrow; empty lists of texts are null."""
-    if not pa.types.is_large_list(field.type):
-        return pa.array(values, field.type)
-    return _chunks_array(values) if pa.types.is_struct(field.type.value_type) else _texts_array(values)

@@ -1,37 +1,28 @@
 """The import of a file: its records are staged, checked against each other, and written as Parquet tables.
 
-Records are read column by column if reading them one at a time (:meth:`.formats.base.DatasetFormat.convert_record`)
-would stage the very same and note no fault. Anything else (a value of the wrong type, two columns of one field,
-relationships, annotations, objects that a format takes apart) leaves the records to that way.
-
 Checked are keys, repeated cases, relationships and conditions, which only all records together show.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from leadline.evaluators.ground import count, nouns
 from leadline.evaluators.text.conditions import ConditionError, parse
 from leadline.tasks.db import sql
 from leadline.tasks.ground.files import publish_folder, write_json
-from leadline.tasks.load.column_values import Column, Unclear, is_absent, read_column, text_array, values_of
 from leadline.tasks.load.dataset_models import DatasetModels, Model
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import COLUMNS_FROM
-from leadline.tasks.load.readers import Container, Layout, Records
+from leadline.tasks.load.readers import Block, Container, Layout
 from leadline.tasks.load.sniff import read_blocks
 from leadline.tasks.load.source import IMPORT_VERSION, SourceFile, undated
 from leadline.tasks.load.staging import CASE_FIELDS, Batches, staging, write_tables
-from leadline.tasks.load.values import InCells, Reading, ValueFault, canonical, derived_key, shown
+from leadline.tasks.load.values import shown
 from leadline.tasks.store.parquet_files import file_digest
 
 if TYPE_CHECKING:
@@ -40,28 +31,6 @@ if TYPE_CHECKING:
     from leadline.tasks.load.columns import ColumnNames
     from leadline.tasks.load.formats.base import DatasetFormat
     from leadline.tasks.store.store import Store
-
-_CASE: Final = {
-    "question": "question",
-    "expected": "expected_answers",
-    "documents": "expected_documents",
-    "condition": "condition",
-    "categories": "categories",
-}
-"""Fields of a case, in the order in which its key is made of them, each with its column of the staging table."""
-
-_ANSWER: Final = {
-    "answer": "actual_answer",
-    "context": "retrieved_context",
-    "error": "error",
-    "duration_s": "duration_s",
-    "cost_usd": "cost_usd",
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-}
-_MODEL: Final = ("model", "model_name", "model_version")
-_METADATA: Final = "row_metadata"
-_FIELDS: Final = frozenset({"case", *_CASE, *_ANSWER, *_MODEL, _METADATA})
 
 _LISTED: Final = 100
 """Columns without a field that are listed."""
@@ -124,10 +93,22 @@ def _read(reader: DatasetFormat, layout: Layout) -> None:
     by_columns = reader.source.size >= COLUMNS_FROM and can_stage_records(reader)
     with _no_collection():
         for block in read_blocks(reader.source, layout, reader.faults):
-            records = block.records() if by_columns else None
-            if records is None or not stage_records(reader, records):
+            if not (by_columns and _is_staged(reader, block)):
                 for item in block.items():
                     reader.convert(item)
+
+
+def can_stage_records(reader: DatasetFormat) -> bool:
+    """Return whether records of a format can be read column by column; a subclass has to say so itself."""
+    return vars(type(reader)).get("by_columns") is not None and not reader.cases_only
+
+
+def _is_staged(reader: DatasetFormat, block: Block) -> bool:
+    """Stage a block column by column if it can be; return whether it was done."""
+    from leadline.tasks.load.columnwise import stage_records  # Arrow's functions, see COLUMNS_FROM
+
+    records = block.records()
+    return records is not None and stage_records(reader, records)
 
 
 @contextmanager
@@ -140,146 +121,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def can_stage_records(reader: DatasetFormat) -> bool:
-    """Return whether records of a format can be read column by column; a subclass has to say so itself."""
-    return vars(type(reader)).get("by_columns") is not None and not reader.cases_only
-
-
-def stage_records(reader: DatasetFormat, records: Records) -> bool:
-    """Stage records as cases and answers; return whether it was done, or they are to be read one at a time."""
-    if not records.rows:
-        return False
-    try:
-        namings = _without_labels(reader, records)
-        names = dict.fromkeys(name for naming in namings for name in naming)
-        if any(_is_opened(reader.opens(name), records.column(name)) for name in names if reader.opens(name)):
-            return False
-        for naming in namings:
-            reader.flat.of(naming)
-        _stage(reader, records, names)
-    except Unclear:
-        return False
-    return True
-
-
-def _without_labels(reader: DatasetFormat, records: Records) -> list[Mapping[str, object]]:
-    """Return the namings of records, without a column of people's labels in which nothing is.
-
-    Raises:
-        Unclear: There are labels, or the column has been one of labels.
-    """
-    namings = list(records.namings())
-    column = reader.labels.name
-    if column is None or not any(column in naming for naming in namings):
-        return namings
-    given = [value for value in values_of(records.column(column)) if value is not None]
-    if given and (reader.labels.used or any(map(reader.labels.holds, given))):
-        raise Unclear
-    if given:
-        return namings
-    return [{name: value for name, value in naming.items() if name != column} for naming in namings]
-
-
-def _is_opened(kinds: tuple[type, ...], column: Column) -> bool:
-    return any(isinstance(value, kinds) for value in values_of(column) if value is not None)
-
-
-def _stage(reader: DatasetFormat, records: Records, names: Collection[str]) -> None:
-    known = {name: target for name in names if (target := reader.flat.known.get(name)) is not None}
-    columns: dict[str, Column] = {}
-    readings: dict[str, Reading] = {}
-    for name, target in known.items():
-        column = records.column(name)
-        if is_absent(column):
-            continue
-        field, reading = (reader.by_columns or {}).get(target[0], target)
-        if isinstance(target[1], InCells) and not isinstance(reading, InCells):
-            reading = InCells(reading)
-        if field not in _FIELDS or field in columns:
-            raise Unclear
-        columns[field], readings[field] = column, reading
-    metadata = _metadata(records, known, columns.pop(_METADATA, None), readings, has_others=len(known) < len(names))
-    found = {field: read_column(readings[field], column) for field, column in columns.items()}
-    models = _models(reader, records.rows, [found.get(field) for field in _MODEL])
-    of_case = {field: found[field] for field in _CASE if field in found}
-    keys, is_derived = _case_keys(found.get("case"), of_case, len(records.rows))
-    said = [array.is_valid() for array in of_case.values()]
-    bare = pc.invert(is_derived)
-    for each in said:
-        bare = pc.and_(bare, pc.invert(each))
-    reader.note_blank()
-    reader.batches.records(
-        records.rows,
-        {"case_key": keys, "derived": is_derived},
-        {"bare": bare} | {column: of_case[field] for field, column in _CASE.items() if field in of_case},
-        {"model_id": pa.array(models, pa.uint16())}
-        | ({} if metadata is None else {"metadata": metadata})
-        | {column: found[field] for field, column in _ANSWER.items() if field in found},
-        size=records.size,
-    )
-
-
-def _metadata(
-    records: Records,
-    known: Collection[str],
-    column: Column | None,
-    readings: Mapping[str, Reading],
-    *,
-    has_others: bool,
-) -> pa.Array | None:
-    """Return the metadata of each record as JSON; ``None`` if none has any."""
-    if column is None and not has_others:
-        return None
-    others: Iterable[dict[str, Any]] = records.others(known) if has_others else ({} for _ in records.rows)
-    try:
-        if column is not None:
-            own = (None if value is None else readings[_METADATA](value) for value in values_of(column))
-            others = ((mine or {}) | other for mine, other in zip(own, others, strict=True))
-        return text_array(list(map(canonical, others)))
-    except ValueFault:
-        raise Unclear from None
-
-
-def _case_keys(given: pa.Array | None, of_case: Mapping[str, pa.Array], rows: int) -> tuple[pa.Array, pa.Array]:
-    """Return the keys of the cases, and which of them are made from the content."""
-    given = pa.nulls(rows, pa.large_string()) if given is None else given
-    derived = given.is_null()
-    number = pc.sum(derived).as_py()
-    if not number:
-        return given, derived
-    contents = [of_case[field].filter(derived).to_pylist() if field in of_case else [None] * number for field in _CASE]
-    made = text_array([derived_key(fields) for fields in zip(*contents, strict=True)])
-    return pc.replace_with_mask(given, derived, made), derived
-
-
-def _models(reader: DatasetFormat, rows: Sequence[int], columns: Sequence[pa.Array | None]) -> Any:
-    """Return the id of the model of each record; each description of a model is noted once.
-
-    Raises:
-        Unclear: Two descriptions contradict each other.
-    """
-    codes = np.zeros(len(rows), dtype=np.int64)
-    for column in columns:
-        if column is not None:
-            encoded = column.dictionary_encode(null_encoding="encode")
-            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-            _, codes = np.unique(codes, return_inverse=True)
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    ids = np.zeros(len(first), dtype=np.uint16)
-    nothing = [None] * len(first)
-    of_first = [nothing if column is None else column.take(pa.array(first)).to_pylist() for column in columns]
-    for index in np.argsort(first).tolist():
-        key, name, version = (values[index] for values in of_first)
-        place = Place(int(rows[first[index]]))
-        described = key or name
-        if (name or version) and described is not None:
-            if reader.models.contradicts(described, name, version):
-                raise Unclear
-            reader.models.describe(place, described, name, version)
-        ids[index] = reader.models.of_answer(key, place)
-    return ids[inverse]
 
 
 def _require_answers(reader: DatasetFormat) -> None:

@@ -292,7 +292,7 @@ SELECT coalesce(bool_and(best_seq > before), true)
 FROM (SELECT best_seq, lag(best_seq) OVER (ORDER BY case_id) AS before FROM case_ids)
 
 -- statement: cases_of_rows
-SELECT case_id FROM row_cases WHERE row_id BETWEEN $min AND $max ORDER BY row_id
+SELECT case_id FROM row_cases WHERE row_id >= $first AND row_id < $end ORDER BY row_id
 
 -- statement: case_digests
 -- Texts are digested as they are read: a join would keep them in memory.

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.db import literal, sql, without_progress_bar
+from leadline.tasks.ground.arrow_arrays import numbers_of
 from leadline.tasks.ground.files import scratch_folder
-from leadline.tasks.load.column_values import as_array
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.label import LABELS_FILE, GivenLabel
 from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS, MIB
+from leadline.tasks.load.staged_arrays import as_array
 from leadline.tasks.load.values import Chunks
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def completed(table: str, columns: Mapping[str, pa.Array]) -> pa.Table:
         if field.name in columns:
             return columns[field.name].cast(field.type)
         if field.name in defaults:
-            return pa.repeat(pa.scalar(defaults[field.name], field.type), size)
+            return as_array(field, [defaults[field.name]] * size)
         return pa.nulls(size, field.type)
 
     return pa.table([column(field) for field in SCHEMAS[table]], schema=SCHEMAS[table])
@@ -124,7 +124,6 @@ class Staging:
                     compression="none",
                     use_dictionary=False,
                     write_statistics=["seq", "row_id"],
-                    store_schema=False,
                 )
             )
             for name, schema in SCHEMAS.items()
@@ -142,10 +141,10 @@ class Staging:
 
     def read(self, table: str) -> Iterator[pa.Table]:
         """Yield a finished table's batches, and first an empty one."""
-        yield SCHEMAS[table].empty_table()
+        yield pa.Table.from_batches([], SCHEMAS[table])
         with parquet.ParquetFile(self._files[table]) as file:
             for group in range(file.num_row_groups):
-                yield file.read_row_group(group, use_threads=False).cast(SCHEMAS[table])
+                yield file.read_row_group(group, use_threads=False)
 
     def count(self, table: str) -> int:
         """Return the number of lines of a finished table."""
@@ -240,14 +239,16 @@ def _cases(staged: Staging) -> Iterator[pa.Table]:
     for first, last in staged.ranges(CASES) if in_order else [(0, MAX_ROWS)]:
         found = connection.sql(sql("load/write_cases"), params={"first": first, "last": last})
         reader = found.to_arrow_reader(ROW_GROUP)
-        yield reader.schema.empty_table()
+        yield pa.Table.from_batches([], reader.schema)
         yield from (pa.Table.from_batches([batch]) for batch in reader)
 
 
 def _rows(staged: Staging) -> Iterator[pa.Table]:
     """Yield the rows, each with the id of its case."""
+    end = 0
     for rows in staged.read(ROWS):
-        limits = pc.min_max(rows["row_id"]).as_py()
+        first, end = end, end + len(rows)
+        limits = {"first": first, "end": end}
         cases = staged.connection.sql(sql("load/cases_of_rows"), params=limits).to_arrow_table()["case_id"]
         yield rows.append_column("case_id", cases).select(_ROW_COLUMNS)
 
@@ -361,10 +362,11 @@ class Batches:
     def records(
         self,
         rows: Sequence[int],
-        both: Mapping[str, pa.Array],
         case: Mapping[str, pa.Array],
         answer: Mapping[str, pa.Array],
         *,
+        answered: int,
+        words_for_nothing: int,
         size: int,
     ) -> None:
         """Stage many records, each a mention of a case with an answer; columns that are left out are empty.
@@ -372,33 +374,21 @@ class Batches:
         They are written while the next ones are read.
 
         Args:
-            both: Columns of the cases and of the answers: the cases' keys, and which of them were derived.
+            answered: How many of the answers are texts, annotations or errors of a host.
+            words_for_nothing: How many are a word for a missing value.
         """
         if self._lines[CASES]:  # rows are staged in their order
             self.flush()
-        seq = np.arange(self._mentions, self._mentions + len(rows), dtype=np.uint32)
-        row_id = np.arange(self.rows, self.rows + len(rows), dtype=np.uint32)
-        given = [answer[name].is_valid() for name in ("actual_answer", "error") if name in answer]
-        answer = dict(answer)
-        if self.blank is not None:
-            kind = answer["actual_answer"].type if "actual_answer" in answer else pa.string()
-            blank = pa.array([self.blank] * len(rows), kind)
-            if "error" in answer:
-                blank = pc.if_else(answer["error"].is_valid(), pa.scalar(None, kind), blank)
-            answer["actual_answer"] = (
-                pc.coalesce(answer["actual_answer"], blank) if "actual_answer" in answer else blank
-            )
-        shared = {"record": pa.array(rows, pa.uint32())} | dict(both)
-        cases = {"seq": pa.array(seq)} | shared | dict(case)
-        answers = {"row_id": pa.array(row_id), "case_seq": pa.array(seq)} | shared | dict(answer)
-        self._tables.append((completed(CASES, cases), completed(ROWS, answers)))
+        record = numbers_of(np.asarray(rows, np.uint32))
+        seq = numbers_of(np.arange(self._mentions, self._mentions + len(rows), dtype=np.uint32))
+        row_id = numbers_of(np.arange(self.rows, self.rows + len(rows), dtype=np.uint32))
+        cases = completed(CASES, {"seq": seq, "record": record, **case})
+        answers = completed(ROWS, {"row_id": row_id, "case_seq": seq, "record": record, **answer})
+        self._tables.append((cases, answers))
         self._mentions += len(rows)
         self.rows += len(rows)
-        if given:
-            self.answered += pc.sum(pc.or_(given[0], given[-1])).as_py()
-        if "actual_answer" in answer:
-            words = pa.array(sorted(WORDS_FOR_NOTHING), answer["actual_answer"].type)
-            self.words_for_nothing += pc.sum(pc.is_in(answer["actual_answer"], words)).as_py() or 0
+        self.answered += answered
+        self.words_for_nothing += words_for_nothing
         self._pending += size
         if self._pending >= BATCH_BYTES:
             self._write_tables()

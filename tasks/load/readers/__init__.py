@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from leadline.tasks.load.faults import Place
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.column_values import Column
+    from leadline.tasks.load.plain_values import Column
 
 
 class Container(StrEnum):

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyarrow import csv as arrow
 
 from leadline.evaluators.ground import count
-from leadline.tasks.load.column_values import values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
+from leadline.tasks.load.plain_values import values_of
 from leadline.tasks.load.readers import Block, Item
 from leadline.tasks.load.source import DELIMITERS, SourceFile, csv_header, separator_line
 

@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from leadline.tasks.load.column_values import Unclear, values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
+from leadline.tasks.load.plain_values import Unclear, values_of
 from leadline.tasks.load.readers import Block, Item
 from leadline.tasks.load.readers._parquet_process import STOPPED
 from leadline.tasks.load.readers.csv_table import TableRecords

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError
-from leadline.tasks.load.importing import stage_records
+from leadline.tasks.load.columnwise import stage_records
 from tests.support.datasets.loading import as_jsonl, load, rows, tables
 
 TEXTS = st.sampled_from(
@@ -180,7 +180,7 @@ def test_clean_records_are_read_column_by_column(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("leadline.tasks.load.importing.COLUMNS_FROM", 0)
     done: list[bool] = []
     monkeypatch.setattr(
-        "leadline.tasks.load.importing.stage_records", lambda *args: done.append(stage_records(*args)) or done[-1]
+        "leadline.tasks.load.columnwise.stage_records", lambda *args: done.append(stage_records(*args)) or done[-1]
     )
     records = [RECORD | {"case": f"c{number}"} for number in range(50)]
     assert load(tmp_path, f"d.{suffix}", _as(suffix, records)).rows == 50
