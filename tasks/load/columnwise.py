@@ -109,10 +109,9 @@ def _stage(reader: DatasetFormat, records: Records, names: Collection[str]) -> N
     models = _models(reader, records.rows, [found.get(field) for field in _MODEL])
     of_case = {field: found[field] for field in _CASE if field in found}
     keys, is_derived = _case_keys(found.get("case"), of_case, len(records.rows))
-    said = [array.is_valid() for array in of_case.values()]
     bare = pc.invert(is_derived)
-    for each in said:
-        bare = pc.and_(bare, pc.invert(each))
+    for array in of_case.values():
+        bare = pc.and_(bare, pc.invert(array.is_valid()))
     reader.note_blank()
     shared = {"case_key": keys, "derived": is_derived}
     answers = {column: found[field] for field, column in _ANSWER.items() if field in found}
