@@ -34,11 +34,21 @@ from leadline.evaluators.settings import Settings, members_of
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights
-from leadline.tasks.analyse.findings.problems import find_problems
+from leadline.tasks.analyse.findings.problems import count_problems, find_problems
 from leadline.tasks.analyse.flip_causes import attribute_flips as find_flip_causes
 from leadline.tasks.analyse.flips import find_flips
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
+from leadline.tasks.analyse.kept_analysis import (
+    ANALYSIS,
+    FINDINGS,
+    MEANS,
+    analysis_digest,
+    earlier_analysis,
+    is_plain,
+    known,
+    take_over,
+)
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db import compact, open_run, release
@@ -307,15 +317,34 @@ def _record(
 
 
 def gather_scores(store: Store, run: Run) -> int:
-    """Collect the run's scores in its database, and return their number."""
+    """Collect the run's scores in its database, and return their number.
+
+    Where an earlier run analysed the same scores in the same way, its means, slices and flips come with them, and the
+    steps that would compute these leave them as they are.
+    """
     _, jobs = read_jobs(run.plan / JOBS)
     store.fetch_unscored(run)
     with open_run(store, run) as connection:
-        return gather(connection, store, run, jobs)
+        identity = analysis_digest(connection, store, run, jobs)
+        earlier = earlier_analysis(store, run, identity)
+        if earlier is None or not take_over(connection, earlier.run, MEANS):
+            run.update({ANALYSIS: {"digest": identity}}, tell=False)
+            return gather(connection, store, run, jobs)
+        told = {"digest": identity, "of": earlier.run.id, "plain": known(earlier.record).get("plain")}
+        run.update({ANALYSIS: told, "slices": earlier.record["slices"]}, tell=False)
+        ((count,),) = connection.execute("SELECT count(*) FROM scores").fetchall()
+        return int(count)
+
+
+def _taken_over(run: Run) -> bool:
+    """Return whether a run has the means, slices and flips of an earlier one."""
+    return bool(known(run.read()).get("of"))
 
 
 def aggregate_scores(store: Store, run: Run) -> int:
-    """Compute means, intervals and verdicts, and return the number of aggregates."""
+    """Compute means, intervals and verdicts, and return the number of aggregates computed."""
+    if _taken_over(run):
+        return 0
     with open_run(store, run) as connection:
         lines = aggregate(connection)
         stopped = WaveOutcome.of(run.read())
@@ -331,6 +360,8 @@ def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
     Args:
         names: Columns to slice by; all that suit when empty.
     """
+    if _taken_over(run):
+        return 0
     with open_run(store, run) as connection:
         chosen, lines = find_slices(connection, names=names)
     run.update({"slices": {"columns": list(chosen.columns), "left_out": dict(chosen.left_out)}}, tell=False)
@@ -339,6 +370,8 @@ def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
 
 def detect_flips(store: Store, run: Run) -> int:
     """Find the perturbed rows that stand on the other side of a threshold, and return their number."""
+    if _taken_over(run):
+        return 0
     with open_run(store, run) as connection:
         ((copies,),) = connection.execute("SELECT count(*) FROM relationships").fetchall()
         return find_flips(connection) if copies else 0
@@ -389,16 +422,27 @@ def correct_again(store: Store, run: Run) -> int:
 
 
 def detect_problems(store: Store, run: Run) -> dict[str, int]:
-    """Find problems, record how many are the models' and how many the instrument's, and return them by severity."""
+    """Find problems, record how many are the models' and how many the instrument's, and return them by severity.
+
+    Where the means are an earlier run's, and nothing else has a say in what is found, its insights come with them.
+    """
     with open_run(store, run) as connection:
-        judges = notice_replies(store, run)
-        found = find_problems(connection, policy_of(run), ParquetVectors(store), judges)
-        run.update({"problems_by_fault": tally_run(connection)}, tell=False)
+        plain, analysis = is_plain(connection), known(run.read())
+        source = analysis.get("of", "") if plain and analysis.get("plain") else ""
+        if source and take_over(connection, store.run(source), FINDINGS):
+            found = count_problems(connection)
+        else:
+            source = ""
+            found = find_problems(connection, policy_of(run), ParquetVectors(store), notice_replies(store, run))
+        told = analysis | {"plain": plain, "findings_of": source}
+        run.update({ANALYSIS: told, "problems_by_fault": tally_run(connection)}, tell=False)
     return found
 
 
 def derive_insights(store: Store, run: Run) -> int:
-    """Find insights, and return their number."""
+    """Find insights, and return the number of those found."""
+    if known(run.read()).get("findings_of"):
+        return 0
     with open_run(store, run) as connection:
         return find_insights(connection, policy_of(run))
 

@@ -93,11 +93,12 @@ CREATE OR REPLACE TEMP TABLE all_flips (
 )
 
 -- statement: metrics
--- What a side's run measured, each metric with the configuration of its evaluator and its role in the run's policy.
-SELECT * EXCLUDE (metrics.name, evaluators.name), metrics.name AS name, evaluators.name AS evaluator_name, role
+-- What a side's run measured, each metric with the configuration of its evaluator, its role in the run's policy, and
+-- whether it asks a judge.
+SELECT * EXCLUDE (metrics.name, evaluators.name), metrics.name AS name, evaluators.name AS evaluator_name, role, judged
 FROM {side}.metrics AS metrics
 JOIN {side}.evaluators AS evaluators USING (evaluator_id)
-JOIN (SELECT metric_id, role FROM {side}.rules) USING (metric_id)
+JOIN (SELECT metric_id, role, judged FROM {side}.rules) USING (metric_id)
 ORDER BY metric_id
 
 -- statement: models
@@ -261,13 +262,6 @@ LEFT JOIN baseline.cases AS ours ON ours.case_id = baseline_case_id
 LEFT JOIN candidate.cases AS theirs ON theirs.case_id = candidate_case_id
 LEFT JOIN baseline.rows AS old ON old.row_id = baseline_row
 LEFT JOIN candidate.rows AS new ON new.row_id = candidate_row
-
--- statement: asks_judge
-SELECT coalesce(bool_or(judged), false)
-FROM candidate.rules
-JOIN candidate.metrics USING (metric_id)
-JOIN candidate.evaluators USING (evaluator_id)
-WHERE evaluator = $1 AND metric = $2
 
 -- statement: same_answers
 SELECT case_no, coalesce(same_answer, false) AS same_answer FROM row_pairs ORDER BY case_no

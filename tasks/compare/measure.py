@@ -96,7 +96,7 @@ def measure_models(
                 dataset_metrics[evaluator] = compare_dataset_metrics(connection, chosen, options.margins)
             yield _draft_dataset_metric(found, dataset_metrics[evaluator].get(pairing.metric.metric))
         elif counted.coverage.pairs:
-            yield _per_row(connection, found, counted, values, options, slices)
+            yield _per_row(connection, found, counted, values, options, slices, judged=pairing.sides[1]["judged"])
         else:
             yield _draft_without_pairs(found)
 
@@ -131,8 +131,10 @@ def _per_row(
     values: Values,
     options: Options,
     slices: Sequence[Slice],
+    *,
+    judged: bool,
 ) -> Draft:
-    """Measure a metric that has a value per row."""
+    """Measure a metric that has a value per row; one that asks a judge has churn, where it has a threshold."""
     metric, coverage = found.metric, counted.coverage
     sign = 1.0 if metric.higher_is_better else -1.0
     with np.errstate(invalid="ignore"):
@@ -163,7 +165,7 @@ def _per_row(
             failed_to_passed=flips.failed_to_passed,
             p_flips=sign_test(flips.failed_to_passed or 0, flips.passed_to_failed or 0) if flipped else None,
             changed_rows=flips.shown,
-            churn=_find_churn(connection, values, metric),
+            churn=_find_churn(connection, values, metric) if judged and metric.threshold is not None else None,
             wins=measured.wins,
             losses=measured.losses,
             ties=measured.n - measured.wins - measured.losses,
@@ -220,18 +222,14 @@ class _Side:
         return np.where(self.counts > 1, 2 * ones * (self.counts - ones) / (n * (n - 1)), 0.0)
 
 
-def _find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInfo) -> Churn | None:
-    """Return the churn of a metric that asks a judge; ``None`` for others, and without a threshold.
+def _find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricInfo) -> Churn:
+    """Return the churn of a metric that asks a judge.
 
     Args:
         connection: Both sides, with the ``row_pairs`` of the models.
         values: The metric's values by case.
         metric: Its threshold and direction.
     """
-    names = [metric.evaluator, metric.metric]
-    asked = connection.execute(sql("compare/asks_judge"), names).fetchall()
-    if metric.threshold is None or not asked or not asked[0][0]:
-        return None
     ours, theirs = (_side(connection, side, values, metric) for side in SIDES)
     flipped = (ours.trials[:, 0] + theirs.trials[:, 0]) == 1
     rate = float(flipped.mean())

@@ -19,13 +19,14 @@ import numpy as np
 
 from leadline.evaluators.ground import LeadlineError, listing
 from leadline.tasks.analyse.changes import MOST_ROWS, OTHER_POLICY
+from leadline.tasks.analyse.kept_analysis import known, same_analysis
 from leadline.tasks.compare.engine import compare_sides
 from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
 from leadline.tasks.compare.options import Decided, Options, RunReference, match_models
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_pair import MOST_TEXT, metrics_of, models_of, open_sides, pair_rows, pair_values
 from leadline.tasks.compare.verdicts import overall
-from leadline.tasks.db import lines_shown, literal, open_run, records, replace_lines, sql
+from leadline.tasks.db import connect, lines_shown, literal, open_run, records, replace_lines, sql
 from leadline.tasks.runs.baseline import NONE, ChosenBaseline, find_baseline
 from leadline.tasks.statistics.bounded_mean import CONFIDENCE
 from leadline.tasks.statistics.early_stopping import always_valid_interval
@@ -197,6 +198,8 @@ def _compared(store: Store, run: Run, against: str | None, rows: Path) -> dict[s
         chosen = find_baseline(store, run, against)
         if chosen.run is None:
             return {"baseline": [_baseline(chosen, note=chosen.note)]}
+        if lines := _found_before(store, run, chosen):
+            return lines
         with open_sides(store, chosen.run, run) as connection:
             found = compare_sides(
                 connection, RunReference(chosen.run), RunReference(run), _options(connection, run, chosen.run)
@@ -209,6 +212,32 @@ def _compared(store: Store, run: Run, against: str | None, rows: Path) -> dict[s
     except Exception as error:  # whatever is wrong with the other run, this one is complete without it
         log.exception("Run %s could not be compared with its baseline", run.id)
         return {"baseline": [_baseline(chosen, note=f"the comparison failed: {type(error).__name__}")]}
+
+
+def _found_before(store: Store, run: Run, chosen: ChosenBaseline) -> dict[str, list[dict[str, Any]]]:
+    """Return the lines that an earlier run had, where all four runs have the same analysis; else none.
+
+    The earlier run is the one whose analysis this run took over; it found that nothing changed since its own baseline.
+    """
+    import duckdb
+
+    record = run.read()
+    if not known(record).get("of") or chosen.run is None or not same_analysis(record, chosen.run.read()):
+        return {}
+    earlier = store.run(known(record)["of"])
+    compared = ("baseline", "model_changes", "metric_changes", "row_changes")
+    try:
+        with connect(earlier.database, read_only=True, threads=1) as connection:
+            found = {table: records(connection, f"FROM {table}") for table in compared}
+        before: dict[str, Any] = found["baseline"][0] if found["baseline"] else {"baseline_run": None}
+        if not before["baseline_run"] or before["note"] or found["row_changes"]:
+            return {}
+        if not same_analysis(record, store.run(before["baseline_run"]).read()):
+            return {}
+    except (duckdb.Error, LeadlineError):  # as if it had found nothing
+        return {}
+    counts = {name: before[name] for name in ("new_cases", "removed_cases")}
+    return found | {"baseline": [_baseline(chosen, notes=before["notes"], **counts)]}
 
 
 def _options(connection: DuckDBPyConnection, run: Run, baseline: Run) -> Options:

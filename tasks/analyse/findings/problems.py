@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -120,8 +119,13 @@ def find_problems(
             for number, (problem, columns) in enumerate(zip(found, lines(connection, found), strict=True))
         ],
     )
-    counted = Counter(_severity(problem) for problem in found)
-    return {severity.value: counted[severity] for severity in Severity}
+    return count_problems(connection)
+
+
+def count_problems(connection: DuckDBPyConnection) -> dict[str, int]:
+    """Return the number of a run's problems by severity, worst first, zeros included."""
+    counted = dict(connection.execute("SELECT severity, count(*) FROM problems GROUP BY severity").fetchall())
+    return {severity.value: int(counted.get(severity.value, 0)) for severity in Severity}
 
 
 def _parts(view: RunView) -> set[str]:

@@ -87,7 +87,7 @@ def test_a_dataset_is_evaluated_once_and_reused_then(terminal: Terminal, home: P
 
 VARYING = {
     "run", "created", "started", "finished", "seconds", "chunk_seconds", "evaluator_seconds", "time", "report",
-    "process", "id", "at", "duration", "flow_run",
+    "process", "id", "at", "duration", "flow_run", "analysis",
 }  # fmt: skip
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of evaluators, drawn from the run's name
