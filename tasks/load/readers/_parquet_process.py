@@ -6,7 +6,8 @@ last line of standard error, as JSON.
 
 A text that a column has a thousand times is in the file once, in the column's dictionary. So columns of texts, those in
 lists and structs too, are read as references to their dictionary, which take a few bytes each. The lengths that they
-refer to are summed, row by row, and only as many rows are decoded together as a batch may have.
+refer to are summed, row by row, and only as many rows are decoded together as a batch may have. Columns that outgrow
+their dictionary and would be small even if each text were its longest are read as they are, which is faster.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ MAX_SHARED: Final = 64 * 2**20
 One with more holds most of its texts as they are. So few of its rows are read together that they would fit if each had
 the longest text of its dictionary.
 """
+
+
+OUTGROWN: Final = 2**20
+"""Bytes of a column in a row group beyond which writers leave its dictionary and write texts as they are."""
+
+MAX_PLAIN: Final = 256 * 2**20
+"""Bytes of a column in a row group up to which it is read as it is, if each text were the longest of its dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,28 +123,24 @@ def _unpacked(metadata: Any) -> int:
 
 def _batches(path: str, metadata: Any, group: int, most: int, room: int) -> Iterator[tuple[Any, Any]]:
     """Yield the batches of a row group, and the size of each row when it is decoded."""
-    shared, large = (shared_columns(metadata, group, large=each) for each in (False, True))
-    if large:
+    sizes = text_columns(metadata, group)
+    shared = {name for name, column in sizes.items() if column.total_uncompressed_size <= MAX_SHARED}
+    if large := [name for name, column in sizes.items() if column.total_uncompressed_size > OUTGROWN]:
         with parquet.ParquetFile(path, metadata=metadata, read_dictionary=large) as file:
             first = next(file.iter_batches(batch_size=1, row_groups=[group], columns=large, use_threads=False))
-        most = max(1, min(most, room // max(1, longest_text(first))))
-    with parquet.ParquetFile(path, metadata=metadata, read_dictionary=shared) as file:
+        longest = longest_text(first)
+        shared -= {name for name in large if sizes[name].num_values * longest <= MAX_PLAIN}
+        if any(sizes[name].total_uncompressed_size > MAX_SHARED for name in large):
+            most = max(1, min(most, room // max(1, longest)))
+    with parquet.ParquetFile(path, metadata=metadata, read_dictionary=list(shared)) as file:
         for batch in file.iter_batches(batch_size=most, row_groups=[group], use_threads=False):
             yield batch, decoded_sizes(batch)
 
 
-def shared_columns(metadata: Any, group: int, *, large: bool = False) -> list[str]:
-    """Return the columns of a row group, as paths, that are to be read by their dictionaries.
-
-    Args:
-        large: Return the other columns of texts instead.
-    """
+def text_columns(metadata: Any, group: int) -> dict[str, Any]:
+    """Return the columns of texts of a row group by their paths, each with what the file says of its size."""
     columns = map(metadata.row_group(group).column, range(metadata.num_columns))
-    return [
-        column.path_in_schema
-        for column in columns
-        if column.physical_type == "BYTE_ARRAY" and (column.total_uncompressed_size > MAX_SHARED) == large
-    ]
+    return {column.path_in_schema: column for column in columns if column.physical_type == "BYTE_ARRAY"}
 
 
 def longest_text(batch: pa.RecordBatch) -> int:
@@ -205,22 +209,42 @@ def _sizes(array: pa.Array) -> npt.NDArray[Any]:
     """Return the decoded size of each element of an array."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        lengths = pc.binary_length(array.dictionary).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        known = array.is_valid().to_numpy(zero_copy_only=False)
-        return np.where(known, lengths[indices], 0.0) if len(lengths) else np.zeros(len(array))
+        lengths = np.diff(_ends(array.dictionary)).astype(np.float64)
+        known = _numbers(pc.cast(array.is_valid(), pa.uint8())).astype(np.bool_)
+        return (
+            np.where(known, lengths[np.where(known, _numbers(array.indices), 0)], 0.0) if len(lengths) else known * 0.0
+        )
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return np.diff(_ends(array)) + 8.0
     if pa.types.is_struct(kind):
         total = np.zeros(len(array))
         for index in range(kind.num_fields):
             total += _sizes(array.field(index))
         return total
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
-        offsets = array.offsets.to_numpy()
+        offsets = _numbers(array.offsets)
         inner = _sizes(array.keys) + _sizes(array.items) if pa.types.is_map(kind) else _sizes(array.values)
         ends = np.concatenate(([0.0], np.cumsum(inner)))
         sizes: npt.NDArray[Any] = ends[offsets[1:]] - ends[offsets[:-1]] + 8.0 * np.diff(offsets)
         return sizes
     return np.full(len(array), array.nbytes / max(1, len(array)))
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """Return integers as NumPy's, without pandas, which Arrow's own way imports; what is null is any number."""
+    if not len(array):
+        return np.zeros(0, np.int64)
+    first = array.offset
+    return np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())[first : first + len(array)]
+
+
+def _ends(texts: pa.Array) -> npt.NDArray[Any]:
+    """Return where texts begin and end in their bytes."""
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    first = texts.offset
+    size = np.int64 if texts.type in (pa.large_string(), pa.large_binary()) else np.int32
+    return np.frombuffer(texts.buffers()[1], size)[first : first + len(texts) + 1]
 
 
 def main() -> None:
