@@ -7,29 +7,38 @@ loading a small file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+
+_STRING: Final = pa.string()
+_LARGE_STRING: Final = pa.large_string()
+_BINARY: Final = pa.binary()
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Return values in Arrow; ``None`` is null.
 
     Args:
-        values: Texts, numbers or truth values.
-        kind: Their type; that of texts is the large one.
+        values: Texts, bytes, numbers or truth values.
 
     Raises:
         TypeError: Among texts is something else.
         UnicodeEncodeError: A text has half a surrogate pair.
+        OverflowError: A number, or the bytes of all texts of a type that is not large, are beyond the type.
     """
     size = len(values)
     present = np.fromiter((value is not None for value in values), np.bool_, size)
     nulls = None if present.all() else _bits(present)
-    if pa.types.is_large_string(kind):
+    if kind in (_STRING, _LARGE_STRING):
         ends, content = _joined(values if nulls is None else ["" if value is None else value for value in values])
-        return pa.Array.from_buffers(kind, size, [nulls, pa.py_buffer(ends), pa.py_buffer(content)])
+        fitting = ends if kind == _LARGE_STRING else _narrow(ends)
+        return pa.Array.from_buffers(kind, size, [nulls, pa.py_buffer(fitting), pa.py_buffer(content)])
+    if kind == _BINARY:
+        contents = [b"" if value is None else value for value in values]
+        ends = _narrow(_ends(np.fromiter(map(len, contents), np.int64, size)))
+        return pa.Array.from_buffers(kind, size, [nulls, pa.py_buffer(ends), pa.py_buffer(b"".join(contents))])
     if pa.types.is_boolean(kind):
         return pa.Array.from_buffers(kind, size, [nulls, _bits(np.fromiter(map(bool, values), np.bool_, size))])
     given = values if nulls is None else (0 if value is None else value for value in values)
@@ -77,6 +86,13 @@ def _ends(lengths: Any) -> Any:
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     return ends
+
+
+def _narrow(ends: Any) -> Any:
+    """Return ends as types have them that are not large."""
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("the texts of one array have more than 2 GiB")
+    return ends.astype(np.int32)
 
 
 def _bits(truths: Any) -> pa.Buffer:

@@ -97,16 +97,18 @@ def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence
     """
     import pyarrow as pa
 
+    from leadline.tasks.ground.arrow_arrays import array_of
+
     columns: dict[str, pa.Array] = {
-        "key": pa.array(keys, pa.binary()),
-        "trial": pa.array([trial] * len(keys), pa.uint8()),
+        "key": array_of(keys, pa.binary()),
+        "trial": array_of([trial] * len(keys), pa.uint8()),
         **_explanations(scores),
-        "payload": pa.array([score.payload for score in scores], pa.string()),
-        "unscorable": pa.array([_dump(_unscorable(score)) for score in scores], pa.string()),
+        "payload": array_of([score.payload for score in scores], pa.string()),
+        "unscorable": array_of([_dump(_unscorable(score)) for score in scores], pa.string()),
     }
     for metric in metrics:
         values = [score.values[metric] for score in scores]
-        columns[METRIC_PREFIX + metric] = pa.array(
+        columns[METRIC_PREFIX + metric] = array_of(
             [None if isinstance(value, NotApplicable | Unscored) else value for value in values], pa.float64()
         )
     return pa.table(columns)
@@ -116,6 +118,8 @@ def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[Sto
     """Return rows with at least one metric that could not be measured, a line for each metric."""
     import pyarrow as pa
 
+    from leadline.tasks.ground.arrow_arrays import array_of
+
     lines = [
         (key, metric, value, score)
         for key, score in zip(keys, scores, strict=True)
@@ -124,13 +128,13 @@ def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[Sto
     failed = [value if isinstance(value, Unscored) else None for _, _, value, _ in lines]
     return pa.table(
         {
-            "evaluator_id": pa.array([evaluator_id] * len(lines), pa.uint16()),
-            "key": pa.array([line[0] for line in lines], pa.binary()),
-            "trial": pa.array([trial] * len(lines), pa.uint8()),
-            "metric": pa.array([line[1] for line in lines], pa.string()),
-            "value": pa.array([line[2] if isinstance(line[2], float) else None for line in lines], pa.float64()),
-            "reason": pa.array([None if one is None else one.reason.value for one in failed], pa.string()),
-            "message": pa.array([None if one is None else one.message for one in failed], pa.string()),
+            "evaluator_id": array_of([evaluator_id] * len(lines), pa.uint16()),
+            "key": array_of([line[0] for line in lines], pa.binary()),
+            "trial": array_of([trial] * len(lines), pa.uint8()),
+            "metric": array_of([line[1] for line in lines], pa.string()),
+            "value": array_of([line[2] if isinstance(line[2], float) else None for line in lines], pa.float64()),
+            "reason": array_of([None if one is None else one.reason.value for one in failed], pa.string()),
+            "message": array_of([None if one is None else one.message for one in failed], pa.string()),
             **_explanations([line[3] for line in lines]),
         }
     )
@@ -139,9 +143,11 @@ def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[Sto
 def _explanations(scores: Sequence[StoredScore]) -> dict[str, pa.Array]:
     import pyarrow as pa
 
+    from leadline.tasks.ground.arrow_arrays import array_of
+
     return {
-        "evidence": pa.array([score.evidence for score in scores], pa.string()),
-        "flags": pa.array([score.flags for score in scores], pa.string()),
+        "evidence": array_of([score.evidence for score in scores], pa.string()),
+        "flags": array_of([score.flags for score in scores], pa.string()),
     }
 
 

@@ -247,3 +247,23 @@ def test_a_batch_has_no_more_of_a_columns_texts_than_it_refers_to(tmp_path: Path
     _parquet_process.send(str(path), 1, _parquet_process.ReadingLimits(10_000, 2**30, limits.MIB, limits.MIB), out)
     assert out.tell() < 1.2 * 2 * sum(map(len, texts))
     assert load(tmp_path, "d.parquet", path.read_bytes()).rows == 10_000
+
+
+def test_only_texts_that_stay_small_whatever_they_refer_to_are_read_as_they_are(tmp_path: Path) -> None:
+    unlike = [f"{n:06d}" + "x" * 400 for n in range(4_000)]
+    one_long = ["y" * 900_000, *unlike[1:]]
+    path = tmp_path / "made.parquet"
+    parquet.write_table(pa.table({"question": unlike, "model": ["m"] * 4_000}), path)
+    assert sent_types(path) == {"question": pa.string(), "model": pa.dictionary(pa.int32(), pa.string())}
+    parquet.write_table(pa.table({"question": unlike, "actual_answer": one_long}), path)
+    assert set(sent_types(path).values()) == {pa.dictionary(pa.int32(), pa.string())}
+
+
+def sent_types(path: Path) -> dict[str, pa.DataType]:
+    """Return the types in which the process that reads a file sends its columns."""
+    out = io.BytesIO()
+    _parquet_process.send(str(path), 1, _parquet_process.ReadingLimits(10_000, 2**30, limits.MIB, 2**25), out)
+    out.seek(0)
+    pa.ipc.open_stream(out).read_all()
+    schema = pa.ipc.open_stream(out).schema
+    return dict(zip(schema.names, schema.types, strict=True))
