@@ -211,9 +211,10 @@ def read_changes(connection: DuckDBPyConnection) -> Changes | None:
         return None
     line = found[0]
     baseline = Baseline(**line | {"notes": tuple(line["notes"])})
-    counts = {line.pop("model_id"): line for line in records(connection, sql("changes/counts"))}
+    ((moved,),) = connection.execute("SELECT EXISTS (FROM row_changes)").fetchall()
+    counts = {line.pop("model_id"): line for line in records(connection, sql("changes/counts"))} if moved else {}
     metrics = [MetricChange(**line) for line in records(connection, sql("changes/metrics"))]
-    rows = _rows(connection)
+    rows = _rows(connection) if moved else {}
     models = tuple(
         ModelChange(
             **line,

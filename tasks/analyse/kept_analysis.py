@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.db import literal
+from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.ground.files import digest
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.store import DROPPED, Run, Store
@@ -46,7 +47,7 @@ _ROOMS: Final = ("evaluators", "tasks")
 
 
 def analysis_digest(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[EvaluatorJob]) -> str:
-    """Return the digest of all that the analysis of a run's scores reads; ``""`` where it is always made anew.
+    """Return the digest of all that a run's analysis and its tables as files read; ``""`` where it is always made anew.
 
     So it is where rows could not be scored or are judged again, in waves, or by enrolled judges, and where another
     package's evaluator may compute values: what these read is known only in the course of the run.
@@ -72,6 +73,7 @@ def analysis_digest(connection: DuckDBPyConnection, store: Store, run: Run, jobs
             "planned": [repr(connection.execute(f"{query} ORDER BY ALL").fetchall()) for query in planned],
             "scores": _files(store.root, (path for folder in folders for path in folder.glob("*.parquet"))),
             "vectors": _files(store.root, (store.root / "vectors").glob("*/*.parquet")),
+            "csv": is_guarded(),
             "code": [_code(room) for room in _ROOMS],
         }
     )

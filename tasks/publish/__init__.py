@@ -52,14 +52,18 @@ def publish(
     Raises:
         StoreError: The folder cannot be written.
     """
-    from leadline.tasks.publish.exports.exporter import published_exporters, write_files
+    from leadline.tasks.analyse.kept_analysis import known
+    from leadline.tasks.publish.exports.exporter import copy_files, published_exporters, write_files
     from leadline.tasks.publish.run_results import read_results
 
     results = read_results(connection, run, record)
+    source = known(record).get("findings_of")
+    earlier = Run(source, run.path.parent / source) if source else None
     with replacing(run.results) as folder:
         folder.mkdir()
         for exporter in published_exporters(results):
-            write_files(exporter, results, folder)
+            if not copy_files(exporter, earlier, folder):
+                write_files(exporter, results, folder)
         count = sum(path.is_file() for path in folder.rglob("*"))
         if run.results.exists():
             shutil.rmtree(run.results)

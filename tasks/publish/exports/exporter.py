@@ -17,7 +17,8 @@ from leadline.tasks.db import open_run
 from leadline.tasks.ground.files import copy_out, handed_out, remove, temporary_beside
 from leadline.tasks.ground.plugins import Plugins, failure
 from leadline.tasks.publish.run_results import RunResults, read_results
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.parquet_files import file_digest
+from leadline.tasks.store.store import DIGESTS, Run, Store
 
 
 class Exporter(ABC):
@@ -29,6 +30,8 @@ class Exporter(ABC):
         published: Whether every run is published in this format, and not only one whose ``--results`` names it.
         repeats_rows: Whether it writes every row of the run once more; runs above :data:`.run_results.SMALL_RUN` are
             published in such a format only when that was asked for.
+        of_analysis: Whether its files say only what the analysis of scores found, so that an earlier run's are the same
+            where that was taken over.
         order: Its place among the published formats.
     """
 
@@ -36,6 +39,7 @@ class Exporter(ABC):
     files: tuple[str, ...]
     published: ClassVar[bool] = False
     repeats_rows: ClassVar[bool] = False
+    of_analysis: ClassVar[bool] = False
     order: ClassVar[int] = 1000
 
     @abstractmethod
@@ -79,6 +83,27 @@ def write_files(exporter: Exporter, results: RunResults, folder: Path) -> None:
         raise
     except Exception as error:
         raise failure(EXPORTERS.kind, exporter, error, ErrorCode.RUN_PUBLISHING) from error
+
+
+def copy_files(exporter: Exporter, earlier: Run | None, folder: Path) -> bool:
+    """Copy the files of a format from an earlier run of the same analysis, and return whether it had all, and whole.
+
+    Args:
+        earlier: The run whose findings were taken over, if there is one.
+        folder: An existing folder.
+    """
+    if earlier is None or not exporter.of_analysis:
+        return False
+    try:
+        noted = (earlier.path / DIGESTS).read_text(encoding="utf-8").splitlines()
+        for file in exporter.files:
+            path = earlier.results / file
+            if f"{file_digest(path)}  {path.relative_to(earlier.path).as_posix()}" not in noted:
+                return False
+            shutil.copyfile(path, folder / file)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:

@@ -30,6 +30,7 @@ class ParquetScores(Exporter):
     name = "parquet"
     files = ("scores.parquet",)
     published = True
+    of_analysis = True
     order = 100
 
     def write(self, results: RunResults, folder: Path) -> None:
@@ -70,6 +71,7 @@ class CsvTables(Exporter):
     name = "tables"
     files = ("aggregates.csv", "slices.csv", "problems.csv")
     published = True
+    of_analysis = True
     order = 200
 
     def write(self, results: RunResults, folder: Path) -> None:
@@ -85,6 +87,7 @@ class CsvRows(Exporter):
     name = "csv"
     files = ("scores.csv", "flips.csv")
     published = True
+    of_analysis = True
     repeats_rows = True
     order = 210
 

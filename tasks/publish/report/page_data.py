@@ -88,10 +88,6 @@ class ShownEvidence:
             evaluator, str(value.get("message") or ""), spans[:SPANS], _pruned(value.get("data"), 1500) or None, error
         )
 
-    def starts(self, source: str, index: int) -> list[int]:
-        """Return where the stretches of a text begin."""
-        return [span["start"] for span in self.spans if span.get("source") == source and span.get("index", 0) == index]
-
     def packed(self, room: Room, begins: Mapping[tuple[str, int], int]) -> list[Any]:
         """Return it as the page's data has it, with positions in the excerpts.
 
@@ -332,15 +328,11 @@ def _begin(connection: DuckDBPyConnection, chosen: _Chosen, text: int) -> dict[i
     """
     begins: dict[int, dict[tuple[str, int], int]] = {}
     for row_id, found in chosen.evidence.items():
-        room = chosen.room(row_id, text)
-        failing = [item for item in found if chosen.fails(row_id, item.evaluator)]
-        for source, index in (("actual_answer", 0), *(("retrieved_context", chunk) for chunk in range(ITEMS))):
-            for items in (failing, found):
-                starts = [start for item in items for start in item.starts(source, index)]
-                if starts:
-                    if begin := room.from_of(source, starts):
-                        begins.setdefault(row_id, {})[source, index] = begin
-                    break
+        starts = _starts(found)
+        failing = _starts(item for item in found if chosen.fails(row_id, item.evaluator)) if starts else {}
+        for place in starts:
+            if begin := chosen.room(row_id, text).from_of(place[0], failing.get(place) or starts[place]):
+                begins.setdefault(row_id, {})[place] = begin
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE page_windows (row_id UINTEGER, answer_from BIGINT, chunks_from BIGINT[])"
     )
@@ -351,6 +343,17 @@ def _begin(connection: DuckDBPyConnection, chosen: _Chosen, text: int) -> dict[i
     if lines:
         connection.executemany("INSERT INTO page_windows VALUES (?, ?, ?)", lines)
     return begins
+
+
+def _starts(found: Iterable[ShownEvidence]) -> dict[tuple[str, int], list[int]]:
+    """Return where the stretches of a row's answer and of the chunks that are shown begin, by source and number."""
+    starts: dict[tuple[str, int], list[int]] = {}
+    for item in found:
+        for span in item.spans:
+            source, index = str(span.get("source")), span.get("index", 0)
+            if (source == "actual_answer" and index == 0) or (source == "retrieved_context" and 0 <= index < ITEMS):
+                starts.setdefault((source, index), []).append(span["start"])
+    return starts
 
 
 def _examples(facts: Facts) -> list[int]:

@@ -16,6 +16,7 @@ from leadline.flows.evaluate.job import Evaluate
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.kept_analysis import FINDINGS, MEANS
 from leadline.tasks.db import open_run
+from leadline.tasks.db.csv_files import VARIABLE
 from leadline.tasks.judges.labels.judged_rows import judged_rows, row_metrics
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import Label
@@ -103,6 +104,25 @@ def test_a_rerun_leaves_what_an_analysis_in_another_store_leaves(answers: Path, 
     assert report(again) == report(fresh)
     assert tables(again, MEANS + FINDINGS) == tables(fresh, MEANS + FINDINGS)
     assert all(tables(again, ("scores", "aggregates", "slices", "problems")).values())
+
+
+@pytest.mark.parametrize("file", ["scores.parquet", "aggregates.csv", "scores.csv"])
+def test_files_are_the_same_and_a_damaged_one_is_written_anew(answers: Path, tmp_path: Path, file: str) -> None:
+    first = evaluated(answers, tmp_path / "store", against="none")
+    names = ("aggregates.csv", "slices.csv", "problems.csv", "scores.csv", "flips.csv", "scores.parquet")
+    whole = {name: (first.results / name).read_bytes() for name in names}
+    (first.results / file).write_bytes(b"damaged")
+    again = evaluated(answers, tmp_path / "store", against="none")
+    assert taken(again) == BOTH
+    assert {name: (again.results / name).read_bytes() for name in names} == whole
+
+
+def test_tables_that_are_to_be_written_otherwise_are_another_analysis(
+    answers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated(answers, tmp_path / "store")
+    monkeypatch.setenv(VARIABLE, "exact")
+    assert taken(evaluated(answers, tmp_path / "store")) == NOTHING
 
 
 def test_what_did_not_change_since_a_baseline_is_taken_over_as_it_would_be_found(
