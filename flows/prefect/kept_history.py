@@ -54,7 +54,7 @@ _log: Final = logging.getLogger(__name__)
 Work: TypeAlias = Callable[["Requests"], None]
 
 
-class Refused(Exception):
+class NotTaken(Exception):
     """The server does not take a request."""
 
 
@@ -75,7 +75,7 @@ class Requests:
 
         Raises:
             OSError: The server is gone.
-            Refused: It does not take the request.
+            NotTaken: It does not take the request.
         """
         sent = json.dumps(body, default=str).encode()
         deadline = time.monotonic() + BUSY_S
@@ -84,7 +84,7 @@ class Requests:
             if status < 300:
                 return json.loads(answer) if answer else None
             if status not in (429, 503) or time.monotonic() > deadline:
-                raise Refused(f"{method} {path}: {status} {answer[:300].decode(errors='replace')}")
+                raise NotTaken(f"{method} {path}: {status} {answer[:300].decode(errors='replace')}")
             time.sleep(PAUSE_S)
 
     def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
@@ -148,7 +148,7 @@ class Writer:
         while (work := self._queue.get()) is not None:
             try:
                 work(self._requests)
-            except Refused as error:
+            except NotTaken as error:
                 self._incomplete = self._incomplete or str(error)
             except OSError as error:
                 self._incomplete = f"it is gone ({type(error).__name__})"

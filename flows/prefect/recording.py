@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.flows.prefect.kept_history import Refused, Requests, kept_history
+from leadline.flows.prefect.kept_history import NotTaken, Requests, kept_history
 from leadline.flows.prefect.server import Api, guarded, prefect_client
 from leadline.flows.shared.job import C, Job, K, R, S
 from leadline.flows.shared.settings import SCORING_FLOW, Dispatch
@@ -37,7 +37,7 @@ def _has_workers(api: Api, config: object) -> bool:
     requests = Requests(api.url)
     try:
         return bool(requests.send("POST", "/deployments/filter", wanted))
-    except (OSError, Refused):  # Prefect's engine knows what to do
+    except (OSError, NotTaken):  # Prefect's engine knows what to do
         return True
     finally:
         requests.close()
