@@ -150,7 +150,7 @@ def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> floa
     """Judge all cases with an empty ledger, and return the seconds it took."""
     ledger = ledger_at(folder / f"ledger-{round_}.sqlite", "benchmark")
     ctx = EvalContext(Settings(judges=(config,)), ledger=ledger)
-    client = JudgeClient(config, transport=remote_transport(config), ledger=ledger, gate=shared_gate(config))
+    client = JudgeClient(config, transport=remote_transport(config), ledger=ledger, gate=shared_gate(config, None))
     ctx._clients[config.key] = client
     rows = [Row(f"case {n}", "m", actual_answer=f"answer {n} of round {round_}") for n in range(cases)]
     with timed() as timing:

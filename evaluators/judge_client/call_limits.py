@@ -9,6 +9,9 @@ Then it grows by one for each round of successes, as in TCP congestion control. 
   refusals stop, they were about load, and the limit stays there and grows slowly. If they go on, they were not: the
   limit is restored, and so many refusals count as usual.
 - Half of them, or as many in a row as half the limit: the limit falls by a third, and ``Retry-After`` pauses everybody.
+
+What was learned is kept in a file for the next process, which starts there. Where the limit was found, it grows slowly
+from the start; a limit that has doubled since it was found is none any more, and the slow start goes on.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from leadline.evaluators.judge_client.calls import JudgeError, JudgeRefused, JudgeUnavailable
+from leadline.evaluators.judge_client.known_limits import KnownLimit, LimitFile
 from leadline.evaluators.settings import JudgeConfig
 
 DECREASE: Final = 0.67
@@ -54,6 +59,9 @@ waiting call in turn. Where refusals are known not to be about load, it does not
 
 WINDOW: Final = 50
 """Calls over which shares are taken, at least; of a higher limit, two rounds."""
+
+OUTGROWN: Final = 2.0
+"""How many times the limit that was found another one is that proves that it is the limit no longer."""
 
 SATURATED: Final = 0.8
 """Successes count only while this share of the limit is used; an idle limit proves nothing."""
@@ -131,11 +139,47 @@ class AdaptiveLimiter:
         self._round = 0
         self._now, self._before = _Counts(), _Counts()
         self._experiment: _Experiment | None = None
+        self._tested = False
         self._usual = 0.0
         self._kept, self._caution = 0.0, 1
         self._in_a_row = 0
+        self._file: LimitFile | None = None
+        self._written: KnownLimit | None = None
         self.in_flight = 0
         self.refusals = 0
+
+    def remember_in(self, file: LimitFile) -> None:
+        """Start at the limit that an earlier process found, unless calls were sent already, and keep what is learned.
+
+        Args:
+            file: Where limits are kept; the first one stays.
+        """
+        if self._file is not None:
+            return
+        self._file = file
+        known = file.read()
+        if known is None or self._round or self._now.sent:
+            return
+        self._limit = float(min(known.calls, self._most))
+        if known.found:
+            self._slow_start, self._kept, self._caution = False, self._limit, MOST_CAUTION
+
+    def _write(self) -> None:
+        """Keep the limit for later processes.
+
+        What an outage leaves says nothing: few calls were answered under it. The lower limit of an experiment is a good
+        start, however that would have ended.
+        """
+        answered = self._now.answered + self._before.answered
+        if self._file is None or not (self._tested or answered >= self.limit):
+            return
+        found = not self._slow_start or self._experiment is not None
+        sent, refused = self._now.sent + self._before.sent, self._now.refused + self._before.refused
+        too_high = found and self._experiment is None and refused > 2 * self._usual * sent
+        known = KnownLimit(max(1, int(self._kept)) if too_high else self.limit, found)
+        if known != self._written:
+            self._written = known
+            self._file.write(known)
 
     @property
     def limit(self) -> int:
@@ -171,6 +215,8 @@ class AdaptiveLimiter:
         if self._experiment is not None:
             self._conclude(self._experiment)
         elif self.in_flight >= SATURATED * self.limit:
+            if not self._slow_start and self._limit > OUTGROWN * self._kept:
+                self._slow_start = True
             self._limit = min(
                 self._most, self._limit + (1.0 if self._slow_start else 1.0 / (self._limit * self._caution))
             )
@@ -197,7 +243,7 @@ class AdaptiveLimiter:
             self._conclude(self._experiment)
         elif several and share > self._tolerated:
             lower = max(self._limit * DECREASE, self.limit - round(MARGIN * max(1, self._resting)))
-            self._experiment = _Experiment(self._limit, share)
+            self._experiment, self._tested = _Experiment(self._limit, share), True
             self._change(lower)
 
     @property
@@ -219,7 +265,7 @@ class AdaptiveLimiter:
         """Take most calls to be refused; those in flight are likely to be, too, and say nothing new."""
         if retry_after:
             self._paused_until = max(self._paused_until, self._clock() + retry_after)
-        self._in_a_row = -self.in_flight
+        self._in_a_row, self._tested = -self.in_flight, False
         self._keep(self._limit * DECREASE)
 
     def _keep(self, limit: float) -> None:
@@ -257,6 +303,8 @@ class AdaptiveLimiter:
     def _release(self) -> None:
         self.in_flight -= 1
         self._admit()
+        if not self.in_flight and not self._waiting:
+            self._write()
 
     def _open(self) -> bool:
         return self.in_flight + self._resting < self.limit and self._clock() >= self._paused_until
@@ -427,10 +475,15 @@ if hasattr(os, "register_at_fork"):  # in a forked process nobody holds a place
     os.register_at_fork(after_in_child=_gates.clear)
 
 
-def shared_gate(config: JudgeConfig) -> Gate:
-    """Return the process's gate to a judge's model; judges that differ in sampling only share it."""
-    name = (
-        config.subject, config.kind, config.model, config.revision, config.api_base, config.api_key_env,
-        config.max_in_flight, config.start_in_flight, config.down_after_s, config.deadline_s,
-    )  # fmt: skip
-    return _gates.setdefault(name, new_gate(config))
+def shared_gate(config: JudgeConfig, limits: Path | None) -> Gate:
+    """Return the process's gate to a judge's model; judges that differ in sampling only share it.
+
+    Args:
+        limits: The folder in which limits are kept for later processes; ``None`` for not at all.
+    """
+    model = config.subject, config.kind, config.model, config.revision, config.api_base, config.api_key_env
+    name = *model, config.max_in_flight, config.start_in_flight, config.down_after_s, config.deadline_s
+    gate = _gates.setdefault(name, new_gate(config))
+    if limits is not None:
+        gate.limiter.remember_in(LimitFile(limits, model))
+    return gate

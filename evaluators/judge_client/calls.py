@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from leadline.evaluators.data import Json, Reason
@@ -132,7 +133,13 @@ class BegunElsewhere(Exception):
 
 
 class Ledger(Protocol):
-    """A store in which calls outlive the process. Every method returns once what it wrote would survive ``kill -9``."""
+    """A store in which calls outlive the process. Every method returns once what it wrote would survive ``kill -9``.
+
+    Attributes:
+        server_limits: The folder beside it in which it is kept how many calls servers take at once; ``None`` for none.
+    """
+
+    server_limits: Path | None
 
     async def find(self, digest: str) -> Reply | None:
         """Return the reply to a call made earlier, by whichever process."""
@@ -179,6 +186,8 @@ class Ledger(Protocol):
 
 class MemoryLedger:
     """A ledger that is gone with the process: for tests and for a plain Python shell."""
+
+    server_limits: Path | None = None
 
     def __init__(self) -> None:
         self.replies: dict[str, Reply] = {}

@@ -360,12 +360,13 @@ def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None
         transport: Transport = LocalTransport(settings)
     else:
         transport = remote_transport(config)
+    ledger = ledger or MemoryLedger()
     return JudgeClient(
         config,
         transport=transport,
-        ledger=ledger or MemoryLedger(),
+        ledger=ledger,
         budget=budget,
-        gate=shared_gate(config),
+        gate=shared_gate(config, ledger.server_limits),
         identity=identity_of(config, settings),
     )
 

@@ -92,7 +92,7 @@ class Asker:
             transport=_transport(target),
             ledger=ledger,
             budget=budget,
-            gate=shared_gate(config),
+            gate=shared_gate(config, ledger.server_limits),
             identity=self._identity,
             call_cost=target.call_cost_usd,
         )

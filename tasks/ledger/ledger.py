@@ -54,9 +54,13 @@ class DatabaseLedger:
 
     Args:
         limits: What the run may spend, in all processes that work on it together.
+        server_limits: The folder in which it is kept how many calls servers take at once; ``None`` for none.
     """
 
-    def __init__(self, access: Access, run: str, limits: Limits | None = None) -> None:
+    def __init__(
+        self, access: Access, run: str, limits: Limits | None = None, server_limits: Path | None = None
+    ) -> None:
+        self.server_limits = server_limits
         self._access = access
         self._run = run
         self._limits = limits or Limits()
@@ -204,6 +208,9 @@ if hasattr(os, "register_at_fork"):
 
 
 LEDGER_VARIABLE: Final = "LEADLINE_LEDGER"
+SERVER_LIMITS: Final = "server-limits"
+"""The folder of a store that holds how many calls judges' servers take at once."""
+
 _POSTGRES: Final = ("postgresql://", "postgres://")
 
 
@@ -234,7 +241,7 @@ def ledger_place(store: Store) -> Path | str:
 
 def open_ledger(store: Store, run: str, limits: Limits | None = None) -> DatabaseLedger:
     """Open the ledger for the calls of one run."""
-    return ledger_at(ledger_place(store), run, limits)
+    return DatabaseLedger(_access(ledger_place(store)), run, limits, store.root / SERVER_LIMITS)
 
 
 def ledger_at(place: Path | str, run: str, limits: Limits | None = None) -> DatabaseLedger:

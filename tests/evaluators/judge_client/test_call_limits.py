@@ -6,6 +6,7 @@ import asyncio
 import random
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from leadline.evaluators.judge_client.call_limits import AdaptiveLimiter, Breake
 from leadline.evaluators.judge_client.calls import JudgeRefused, JudgeUnavailable, MemoryLedger
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.http_client import close_connections
+from leadline.evaluators.judge_client.known_limits import KnownLimit, LimitFile
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import GIBBERISH, JudgeEndpoint, at_random, broken, serving, throttled
@@ -125,6 +127,57 @@ async def test_a_limit_that_comes_after_other_refusals_have_ended_is_found() -> 
     await asyncio.gather(*(provider.call(limiter) for _ in range(3_000)))
     assert provider.refused < 250
     assert limiter.limit < 45
+
+
+def seconds_with_memory(provider: Provider, calls: int, folder: Path) -> tuple[int, float]:
+    """Return where a limiter with a memory starts, and how long it and a provider take for some calls."""
+
+    async def main() -> tuple[int, float]:
+        limiter, began = make(16, 128), now()
+        limiter.remember_in(LimitFile(folder, ("server", "model")))
+        start = limiter.limit
+        await asyncio.gather(*(provider.call(limiter) for _ in range(calls)))
+        return start, now() - began
+
+    return run(main())
+
+
+def test_a_later_process_starts_at_the_limit_that_was_found(tmp_path: Path) -> None:
+    fresh = seconds_with_memory(Provider(at_once=64, latency=0.3), 2_000, tmp_path)
+    provider = Provider(at_once=64, latency=0.3)
+    again = seconds_with_memory(provider, 2_000, tmp_path)
+    assert fresh[0] == 16
+    assert 58 <= again[0] <= 64
+    assert again[1] < fresh[1] - 0.3
+    assert provider.refused < 0.015 * 2_000
+
+
+def test_a_limit_that_is_remembered_is_left_when_more_is_taken(tmp_path: Path) -> None:
+    seconds_with_memory(Provider(at_once=20, latency=0.3), 1_000, tmp_path)
+    seconds_with_memory(Provider(at_once=100, latency=0.3), 3_000, tmp_path)
+    start, _ = seconds_with_memory(Provider(latency=0.3), 10, tmp_path)
+    assert start > 80
+
+
+def test_a_limit_that_is_remembered_is_left_when_less_is_taken(tmp_path: Path) -> None:
+    seconds_with_memory(Provider(latency=0.3), 1_000, tmp_path)
+    provider = Provider(at_once=10, latency=0.3)
+    start, seconds = seconds_with_memory(provider, 1_000, tmp_path)
+    assert start == 128
+    assert seconds < 1.15 * 1_000 * 0.3 / 10 + 5
+
+
+def test_the_settings_bound_a_limit_that_is_remembered(tmp_path: Path) -> None:
+    file = LimitFile(tmp_path, ("server", "model"))
+    file.write(KnownLimit(90, found=True))
+    limiter = AdaptiveLimiter(16, 32)
+    limiter.remember_in(file)
+    assert limiter.limit == 32
+
+
+def test_few_calls_teach_nothing(tmp_path: Path) -> None:
+    seconds_with_memory(Provider(), 5, tmp_path)
+    assert LimitFile(tmp_path, ("server", "model")).read() is None
 
 
 async def test_slow_start_doubles_each_round_trip() -> None:
