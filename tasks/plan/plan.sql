@@ -241,18 +241,25 @@ JOIN models USING (model_id)
 WHERE (len($models) = 0 OR list_contains($models, model_key)) AND ($rows IS NULL OR list_contains($rows, row_id))
 
 -- statement: keys
-INSERT INTO keys
 SELECT {reads_id}, row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32))
 FROM {digests} SEMI JOIN chosen USING (row_id)
 
+-- statement: present
+-- Which of the fields that some evaluator requires each row has, and whether its host returned an error.
+CREATE OR REPLACE TEMP TABLE present AS
+SELECT row_id, error IS NOT NULL AS has_failed, {present}
+FROM {digests} SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
+
 -- statement: states
-INSERT INTO plan
 SELECT {evaluator_id}, row_id,
        CASE WHEN NOT ({present}) THEN 'not_applicable'
             WHEN {failed} THEN 'host_error'
             WHEN NOT ({answered}) THEN 'not_applicable'
             ELSE 'score' END
-FROM {digests} SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
+FROM present
+
+-- statement: counts
+SELECT evaluator_id, state, count(*) FROM plan GROUP BY ALL
 
 -- statement: limit
 -- Keeps the first rows, case by case, so that all models are measured on the same cases.

@@ -17,7 +17,8 @@ of just these rows would be biased.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,8 @@ from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from leadline.evaluators.core import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,14 @@ def plan(
     store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
     connection.execute(sql("plan/tables"))
     connection.execute(sql("plan/chosen_models"), {"models": list(model_keys), "rows": rows})
-    groups: dict[tuple[RowField, ...], int] = {}
-    for job in jobs:
-        reads_id = groups.get(job.reads, len(groups))
-        connection.execute("INSERT INTO reads VALUES (?, ?)", [job.evaluator_id, reads_id])
-        if job.reads not in groups:
-            groups[job.reads] = reads_id
-            _make_keys(connection, reads_id, job.reads)
-    return tuple(_need(connection, store, job, groups[job.reads]) for job in jobs)
+    if not jobs:
+        return ()
+    ids = reads_ids(jobs)
+    connection.execute("INSERT INTO reads SELECT unnest($1), unnest($2)", [list(ids), list(ids.values())])
+    groups = {ids[job.evaluator_id]: job.reads for job in jobs}
+    connection.execute(f"INSERT INTO keys {' UNION ALL '.join(_keys(*group) for group in groups.items())}")
+    counts = _fill_plan(connection, jobs)
+    return tuple(_need(connection, store, job, ids[job.evaluator_id], counts[job.evaluator_id]) for job in jobs)
 
 
 def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
@@ -87,33 +90,48 @@ def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
     return {job.evaluator_id: groups.setdefault(job.reads, len(groups)) for job in jobs}
 
 
-def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[RowField]) -> None:
+def _keys(reads_id: int, reads: Sequence[RowField]) -> str:
+    """Return the query of the keys of all rows, by one set of fields."""
     parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
-    connection.execute(sql("plan/keys").format(reads_id=reads_id, parts=parts, digests=digests_of(reads)))
+    return sql("plan/keys").format(reads_id=reads_id, parts=parts, digests=digests_of(reads))
 
 
-def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> Need:
-    evaluator = job.build()
-    required = evaluator.required
-    outputs = [field for field in required if field in OUTPUTS]
-    present = " AND ".join(f"{field.value} IS NOT NULL" for field in required if field not in OUTPUTS) or "true"
-    answered = " AND ".join(f"{field.value} IS NOT NULL" for field in outputs) or "true"
-    failed = "error IS NOT NULL" if outputs else "false"
-    states = {"present": present, "answered": answered, "failed": failed, "digests": digests_of(required)}
-    connection.execute(sql("plan/states").format(evaluator_id=job.evaluator_id, **states))
-    if evaluator.max_rows is not None:
-        connection.execute(sql("plan/limit"), {"evaluator_id": job.evaluator_id, "most": evaluator.max_rows})
-    counts = dict(
-        connection.execute(
-            "SELECT state, count(*) FROM plan WHERE evaluator_id = ? GROUP BY state", [job.evaluator_id]
-        ).fetchall()
+def _fill_plan(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> Mapping[int, Counter[str]]:
+    """Fill the table ``plan``; return how many rows are in each state, by evaluator."""
+    evaluators = {job.evaluator_id: job.build() for job in jobs}
+    required = {field: None for evaluator in evaluators.values() for field in evaluator.required}
+    present = ", ".join(f"{field.value} IS NOT NULL AS {field.value}" for field in required)
+    connection.execute(sql("plan/present").format(present=present or "NULL", digests=digests_of(required)))
+    states = " UNION ALL ".join(_states(number, evaluator) for number, evaluator in evaluators.items())
+    connection.execute(f"INSERT INTO plan {states}")
+    for number, evaluator in evaluators.items():
+        if evaluator.max_rows is not None:
+            connection.execute(sql("plan/limit"), {"evaluator_id": number, "most": evaluator.max_rows})
+    counts: dict[int, Counter[str]] = {number: Counter() for number in evaluators}
+    for number, state, rows in connection.execute(sql("plan/counts")).fetchall():
+        counts[number][state] = rows
+    return counts
+
+
+def _states(evaluator_id: int, evaluator: Evaluator) -> str:
+    """Return the query of what each row needs of an evaluator."""
+    inputs = [field.value for field in evaluator.required if field not in OUTPUTS]
+    outputs = [field.value for field in evaluator.required if field in OUTPUTS]
+    return sql("plan/states").format(
+        evaluator_id=evaluator_id,
+        present=" AND ".join(inputs) or "true",
+        answered=" AND ".join(outputs) or "true",
+        failed="has_failed" if outputs else "false",
     )
+
+
+def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int, counts: Counter[str]) -> Need:
     distinct, missing = _missing(connection, store, job, reads_id)
     return Need(
         job=job,
-        applicable=counts.get("score", 0),
-        not_applicable=counts.get("not_applicable", 0) + counts.get("over_limit", 0),
-        host_errors=counts.get("host_error", 0),
+        applicable=counts["score"],
+        not_applicable=counts["not_applicable"] + counts["over_limit"],
+        host_errors=counts["host_error"],
         reused=distinct - missing,
         to_compute=missing,
     )
