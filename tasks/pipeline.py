@@ -330,7 +330,7 @@ def gather_scores(store: Store, run: Run) -> int:
         if earlier is None or not take_over(connection, earlier.run, MEANS):
             run.update({ANALYSIS: {"digest": identity}}, tell=False)
             return gather(connection, store, run, jobs)
-        told = {"digest": identity, "of": earlier.run.id, "plain": known(earlier.record).get("plain")}
+        told = known(earlier.record) | {"of": earlier.run.id}
         run.update({ANALYSIS: told, "slices": earlier.record["slices"]}, tell=False)
         ((count,),) = connection.execute("SELECT count(*) FROM scores").fetchall()
         return int(count)
@@ -487,7 +487,9 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
         output: Folder for the results; by default the run's own in the store.
     """
     with open_run(store, run) as connection:
-        published = publish(connection, run, run.read(), output=output)
+        record = run.read()
+        published = publish(connection, run, record, output=output)
+        run.update({ANALYSIS: known(record) | {"page": dict(published.page)}}, tell=False)
         for table in ("keys", "reads", "again", "plan", "to_compute", "waves", "third_rows"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
     release(run)

@@ -27,7 +27,7 @@ log = logging.getLogger("leadline.run")
 
 ANALYSIS: Final = "analysis"
 """Field of a run's record: the ``digest``, the runs that its means (``of``) and findings (``findings_of``) are from,
-and whether these are ``plain``, as :func:`is_plain` has it."""
+whether these are ``plain``, as :func:`is_plain` has it, and the numbers of the cases in its ``page``."""
 
 MEANS: Final = (
     "scores", "evidence", "aggregates", "details", "trial_spread", "flips", "flip_rates", "slice_rows", "slices",

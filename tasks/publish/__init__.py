@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,12 +31,14 @@ class Published:
         folder: The folder that contains it and all other files.
         files: Number of files.
         summary: The run in sentences.
+        page: What is known of the cases in the page: the fields of its data that are numbers.
     """
 
     report: Path
     folder: Path
     files: int
     summary: Summary
+    page: Mapping[str, int]
 
 
 def publish(
@@ -53,12 +55,16 @@ def publish(
         StoreError: The folder cannot be written.
     """
     from leadline.tasks.analyse.kept_analysis import known
-    from leadline.tasks.publish.exports.exporter import copy_files, published_exporters, write_files
+    from leadline.tasks.publish.exports.exporter import copy_files, is_whole, published_exporters, write_files
+    from leadline.tasks.publish.exports.report_pages import read_page
     from leadline.tasks.publish.run_results import read_results
 
     results = read_results(connection, run, record)
     source = known(record).get("findings_of")
     earlier = Run(source, run.path.parent / source) if source else None
+    if earlier is not None and is_whole(earlier, "report.html"):
+        page = read_page(earlier.results / "report.html", known(record).get("page") or {})
+        results = replace(results, earlier_page=page)
     with replacing(run.results) as folder:
         folder.mkdir()
         for exporter in published_exporters(results):
@@ -68,7 +74,8 @@ def publish(
         if run.results.exists():
             shutil.rmtree(run.results)
     place = run.results if output is None else _copy(run.results, output)
-    return Published(report=place / "report.html", folder=place, files=count, summary=results.summary)
+    numbers = {name: value for name, value in asdict(results.page_data).items() if name != "packed"}
+    return Published(report=place / "report.html", folder=place, files=count, summary=results.summary, page=numbers)
 
 
 def _copy(results: Path, output: Path) -> Path:

@@ -32,17 +32,19 @@ class RunResults:
         facts: Everything but single rows.
         repeats_rows: Whether the run is published in the formats that write every row once more.
         asked: Name of a format in which it is published because the request names it.
+        earlier_page: The cases in the page of an earlier run with the same findings, which show the same.
     """
 
     connection: DuckDBPyConnection
     facts: Facts
     repeats_rows: bool
     asked: str = ""
+    earlier_page: PageData | None = None
 
     @cached_property
     def page_data(self) -> PageData:
         """The single cases that the page contains."""
-        return page_data(self.connection, self.facts)
+        return self.earlier_page or page_data(self.connection, self.facts)
 
     @cached_property
     def summary(self) -> Summary:

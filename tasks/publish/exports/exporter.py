@@ -92,18 +92,21 @@ def copy_files(exporter: Exporter, earlier: Run | None, folder: Path) -> bool:
         earlier: The run whose findings were taken over, if there is one.
         folder: An existing folder.
     """
-    if earlier is None or not exporter.of_analysis:
+    if earlier is None or not exporter.of_analysis or not all(is_whole(earlier, file) for file in exporter.files):
         return False
+    for file in exporter.files:
+        shutil.copyfile(earlier.results / file, folder / file)
+    return True
+
+
+def is_whole(run: Run, file: str) -> bool:
+    """Return whether a file of a run's results is there, with the digest that was noted when it was written."""
+    path = run.results / file
     try:
-        noted = (earlier.path / DIGESTS).read_text(encoding="utf-8").splitlines()
-        for file in exporter.files:
-            path = earlier.results / file
-            if f"{file_digest(path)}  {path.relative_to(earlier.path).as_posix()}" not in noted:
-                return False
-            shutil.copyfile(path, folder / file)
+        noted = (run.path / DIGESTS).read_text(encoding="utf-8").splitlines()
+        return f"{file_digest(path)}  {path.relative_to(run.path).as_posix()}" in noted
     except (OSError, ValueError):
         return False
-    return True
 
 
 def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:

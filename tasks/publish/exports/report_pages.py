@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 from markupsafe import Markup
 
 from leadline.tasks.ground.templating import page_style, render
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
+from leadline.tasks.publish.report.page_data import PageData
 from leadline.tasks.publish.report.section import PACKAGE, Section, all_sections, naming, render_section
 from leadline.tasks.publish.run_results import RunResults
+
+_DATA: Final = '<script type="application/gzip" id="data">'
+"""What stands before the cases in a page; see ``report.html``."""
 
 
 @register_exporter
@@ -60,6 +66,17 @@ def page(results: RunResults) -> str:
         script=Markup(script),  # noqa: S704 - files of sections
         beside=sorted(beside, key=lambda file: not file.startswith("report.")),
     )
+
+
+def read_page(page: Path, counts: Mapping[str, int]) -> PageData | None:
+    """Return the cases in a page that is whole; ``None`` where it has none.
+
+    Args:
+        page: A ``report.html``.
+        counts: The fields of its :class:`PageData` but for ``packed``.
+    """
+    packed = re.search(f"{re.escape(_DATA)}([A-Za-z0-9+/=]+)</script>", page.read_text(encoding="utf-8"))
+    return PageData(packed=packed[1], **counts) if packed and counts else None
 
 
 def content_policy(script: str, style: str) -> str:

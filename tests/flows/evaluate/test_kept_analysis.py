@@ -106,6 +106,25 @@ def test_a_rerun_leaves_what_an_analysis_in_another_store_leaves(answers: Path, 
     assert all(tables(again, ("scores", "aggregates", "slices", "problems")).values())
 
 
+def test_the_page_has_the_same_cases_also_where_the_earlier_page_is_damaged(answers: Path, tmp_path: Path) -> None:
+    first = evaluated(answers, tmp_path / "store", against="none")
+    again = evaluated(answers, tmp_path / "store", against="none")
+    pages = [run.results / "report.html" for run in (first, again)]
+    assert cases_of(pages[0]) == cases_of(pages[1])
+    for page in pages:
+        page.write_text(page.read_text().replace('id="data">', 'id="data">AAAA'))
+    third = evaluated(answers, tmp_path / "store", against="none")
+    assert taken(third) == BOTH
+    assert cases_of(third.results / "report.html") == cases_of(pages[0]).removeprefix("AAAA")
+
+
+def cases_of(page: Path) -> str:
+    """Return the packed cases of a page."""
+    found = re.search('id="data">([^<]+)<', page.read_text(encoding="utf-8"))
+    assert found
+    return found[1]
+
+
 @pytest.mark.parametrize("file", ["scores.parquet", "aggregates.csv", "scores.csv"])
 def test_files_are_the_same_and_a_damaged_one_is_written_anew(answers: Path, tmp_path: Path, file: str) -> None:
     first = evaluated(answers, tmp_path / "store", against="none")
