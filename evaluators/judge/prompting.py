@@ -65,9 +65,16 @@ class Prompt:
         """
         user = self.template.render(texts | {"fence": fence})
         return (
-            {"role": "system", "content": prompt(_SYSTEM).template.render(fence=fence)},
+            {"role": "system", "content": fence.join(_between_fences())},
             {"role": "user", "content": user if user.isascii() else without_surrogates(user)},
         )
+
+
+@cache
+def _between_fences() -> list[str]:
+    """Return what the system message, which has the same words for all, says before, between and after its fences."""
+    mark = "\0"
+    return prompt(_SYSTEM).template.render(fence=mark).split(mark)
 
 
 def canonical(messages: Sequence[Mapping[str, str]], fence: str) -> str:

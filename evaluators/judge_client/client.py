@@ -202,7 +202,7 @@ class JudgeClient:
                 else:
                     self._breaker.succeeded()
                     place.succeeded()
-                    return replace(_without_keys(plausible(reply), self.config.subject), tries=tries)
+                    return _without_keys(replace(plausible(reply), tries=tries), self.config.subject)
             self._breaker.check()  # a call that finds the judge down does not wait to find it down again
             if unusable >= UNUSABLE:
                 raise JudgeUnparseable(f"{self.config.subject} was asked {tries} times: {failure.message}.")
@@ -319,7 +319,9 @@ def _without_keys(reply: Reply, subject: str) -> Reply:
         subject: Who gave it.
     """
     served, fingerprint = (masked(name, shortest=LONG) for name in (reply.served_model, reply.fingerprint))
-    reply, text = replace(reply, served_model=served, fingerprint=fingerprint), masked(reply.text, shortest=LONG)
+    if (served, fingerprint) != (reply.served_model, reply.fingerprint):
+        reply = replace(reply, served_model=served, fingerprint=fingerprint)
+    text = masked(reply.text, shortest=LONG)
     if text == reply.text:
         return reply
     variable = variable_in(reply.text) or "a variable"

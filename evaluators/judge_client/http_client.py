@@ -102,7 +102,6 @@ async def exchange(
                 response.content.iter_any(),
                 encoding=answered.get("content-encoding", ""),
                 most=SAID if failed else most,
-                timeout_s=timeout_s,
                 shorten=failed,
             )
             return Response(response.status, answered, read)
@@ -236,32 +235,27 @@ def _abandon(session: aiohttp.ClientSession) -> None:
         session.close().send(None)
 
 
-async def read_body(
-    parts: AsyncIterable[bytes], *, encoding: str, most: int, timeout_s: float, shorten: bool = False
-) -> bytes:
-    """Read a body.
+async def read_body(parts: AsyncIterable[bytes], *, encoding: str, most: int, shorten: bool = False) -> bytes:
+    """Read a body; how long it may take is the caller's business.
 
     Args:
         parts: Its parts, as they come.
         encoding: The header ``Content-Encoding``.
         most: Decoded bytes that it may have.
-        timeout_s: Longest time for all of it.
         shorten: Return the beginning of a body that is too long or broken, instead of raising.
 
     Raises:
         Unusable: It has more bytes, or is compressed in another way than by gzip or deflate.
         Transient: It is broken.
-        TimeoutError: It took longer.
     """
     received = bytearray()
     try:
-        async with Deadline(timeout_s):
-            decoder = _Decoder(encoding)
-            async for part in parts:
-                received += decoder.decode(part, most + 1 - len(received))
-                if len(received) > most:
-                    raise Unusable(f"the reply has more than {in_mebibytes(most)}")
-            decoder.finish()
+        decoder = _Decoder(encoding)
+        async for part in parts:
+            received += decoder.decode(part, most + 1 - len(received))
+            if len(received) > most:
+                raise Unusable(f"the reply has more than {in_mebibytes(most)}")
+        decoder.finish()
     except (Unusable, Transient):
         if not shorten:
             raise

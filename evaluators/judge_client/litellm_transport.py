@@ -289,11 +289,11 @@ async def _received(response: Any, exchange: Exchange) -> Response:
     if 300 <= response.status_code < 400:
         raise Unusable(f"HTTP {response.status_code}: it redirects to {headers.get('location', 'nowhere')}")
     failed = not 200 <= response.status_code < 300
-    body = await read_body(
-        response.stream,
-        encoding=headers.get("content-encoding", ""),
-        most=SAID if failed else exchange.most,
-        timeout_s=exchange.timeout_s,
-        shorten=failed,
-    )
+    async with Deadline(exchange.timeout_s):
+        body = await read_body(
+            response.stream,
+            encoding=headers.get("content-encoding", ""),
+            most=SAID if failed else exchange.most,
+            shorten=failed,
+        )
     return Response(response.status_code, headers, body)

@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -67,6 +68,7 @@ class DatabaseLedger:
         self._pid, self._process = os.getpid(), this_process()
         self._open: defaultdict[str, list[_Open]] = defaultdict(list)
         self._judges: set[str] = set()
+        self._last_judge: tuple[Mapping[str, Json], str] = ({}, digest({}))
 
     async def find(self, digest: str) -> Reply | None:
         """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
@@ -75,7 +77,7 @@ class DatabaseLedger:
     async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
         """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
         self._forget_if_forked()
-        judge = digest(dict(call.judge))
+        judge = self._judge_digest(call.judge)
         ask = _next_ask()
         operation = Intend(
             ask=ask,
@@ -103,6 +105,12 @@ class DatabaseLedger:
             raise BegunElsewhere
         self._begun(call, operation)
         return self._reply(operation.result)
+
+    def _judge_digest(self, judge: Mapping[str, Json]) -> str:
+        """Return the digest of a judge; the calls of a client have the same object for theirs."""
+        if judge is not self._last_judge[0]:
+            self._last_judge = judge, digest(dict(judge))
+        return self._last_judge[1]
 
     def _begun(self, call: Call, operation: Intend) -> None:
         """Remember under what a call was intended."""
