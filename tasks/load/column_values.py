@@ -118,15 +118,18 @@ def _has_json(column: Column) -> bool:
 
 def _decoded(column: Column) -> list[Any] | None:
     """Return the values of cells that are lists or objects as JSON; ``None`` if one may be something else."""
-    cells = [cell for cell in values_of(column) if cell is not None]
+    values = values_of(column)
+    cells = [cell for cell in values if cell is not None]
     try:
         decoded = list(map(orjson.loads, cells))
     except (orjson.JSONDecodeError, TypeError):
         return None
     if not set(map(type, decoded)) <= {list, dict} or not surely_repeat_no_names("\n".join(cells).encode(), decoded):
         return None
-    values = iter(decoded)
-    return [None if cell is None else next(values) for cell in values_of(column)]
+    if len(cells) == len(values):
+        return decoded
+    found = iter(decoded)
+    return [None if cell is None else next(found) for cell in values]
 
 
 def _filled(column: Column) -> pa.Array | None:

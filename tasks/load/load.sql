@@ -50,7 +50,7 @@ SELECT
         list_transform(retrieved_context, lambda x: x.doc_uri), NULL
     )),
     if(error IS NULL, digest(predicted_annotations), NULL),
-    digest(metadata),
+    if(metadata = '{}', digest('{}'), digest(metadata)),
     metadata = '{}',
     len(retrieved_context)
 FROM batch
@@ -302,9 +302,9 @@ SELECT
     digest(question) AS question,
     digest_list(expected_answers) AS expected_answer,
     digest(condition) AS condition,
-    digest(to_json(categories)::VARCHAR) AS categories,
+    if(len(categories) = 0, digest('[]'), digest(to_json(categories)::VARCHAR)) AS categories,
     digest_list(expected_documents) AS expected_documents,
-    digest(metadata) AS metadata,
+    if(metadata = '{{}}', digest('{{}}'), digest(metadata)) AS metadata,
     metadata = '{{}}' AS is_bare,
     digest(expected_annotations) AS expected_annotations
 FROM read_parquet({cases});

@@ -17,7 +17,7 @@ from pyarrow import csv as arrow
 
 from leadline.evaluators.ground import count
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
+from leadline.tasks.load.limits import BLOCK_BYTES, MAX_CSV_ROW, MIB
 from leadline.tasks.load.plain_values import values_of
 from leadline.tasks.load.readers import Block, Item
 from leadline.tasks.load.source import DELIMITERS, SourceFile, csv_header, separator_line
@@ -27,7 +27,7 @@ _REPLACED: Final = "\ufffd"
 _MAX_COLUMNS: Final = 10_000
 _BYTES: Final = "latin-1"
 """How a file that is not UTF-8 is read: every byte is a character, and so no row stops the reader."""
-BLOCK_BYTES: Final = MAX_CSV_ROW
+PARSED_BYTES: Final = MAX_CSV_ROW
 """Bytes that are parsed together; a longer row cannot be."""
 
 
@@ -54,7 +54,7 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
                 file,
                 read_options=arrow.ReadOptions(
                     use_threads=False,
-                    block_size=BLOCK_BYTES,
+                    block_size=PARSED_BYTES,
                     column_names=slots,
                     skip_rows_after_names=1,
                     encoding="utf8" if is_utf8 else _BYTES,
@@ -72,8 +72,11 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
             before = 0
             for batch in batches:
                 rows = _rows(before, batch.num_rows, ragged)
-                items = partial(_items, batch, names, rows, faults, is_utf8=is_utf8)
-                yield Block(items, partial(TableRecords, batch, names, rows)) if is_utf8 else Block(items)
+                step = max(1, batch.num_rows * BLOCK_BYTES // max(1, batch.nbytes))
+                for first in range(0, batch.num_rows, step):
+                    part, its = batch.slice(first, step), rows[first : first + step]
+                    items = partial(_items, part, names, its, faults, is_utf8=is_utf8)
+                    yield Block(items, partial(TableRecords, part, names, its)) if is_utf8 else Block(items)
                 if rows:
                     before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
         if quotes % 2 and last is not None and _is_open(source, last[1], "utf-8" if is_utf8 else _BYTES):

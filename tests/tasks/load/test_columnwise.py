@@ -102,7 +102,8 @@ def outcome(folder: Path, name: str, content: bytes, *, by_columns: bool) -> obj
     with (
         mock.patch("leadline.tasks.load.importing.COLUMNS_FROM", 0 if by_columns else 2**62),
         mock.patch("leadline.tasks.load.readers.json_records.BLOCK_BYTES", 300),
-        mock.patch("leadline.tasks.load.readers.csv_table.BLOCK_BYTES", 2000),
+        mock.patch("leadline.tasks.load.readers.csv_table.BLOCK_BYTES", 700),
+        mock.patch("leadline.tasks.load.readers.csv_table.PARSED_BYTES", 2000),
     ):
         try:
             loaded = load(folder / str(by_columns), name, content)
