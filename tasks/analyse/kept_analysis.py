@@ -11,7 +11,9 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import duckdb
 
 from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.db import literal
@@ -19,9 +21,6 @@ from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.ground.files import digest
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.store import DROPPED, Run, Store
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 log = logging.getLogger("leadline.run")
 
@@ -46,7 +45,7 @@ _UNREAD: Final = ("dataset", "name", "output", "results", "store", "dispatch", "
 _ROOMS: Final = ("evaluators", "tasks")
 
 
-def analysis_digest(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[EvaluatorJob]) -> str:
+def analysis_digest(connection: duckdb.DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[EvaluatorJob]) -> str:
     """Return the digest of all that a run's analysis and its tables as files read; ``""`` where it is always made anew.
 
     So it is where rows could not be scored or are judged again, in waves, or by enrolled judges, and where another
@@ -131,15 +130,13 @@ def same_analysis(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return len(digests) == 1 and all(digests)
 
 
-def take_over(connection: DuckDBPyConnection, earlier: Run, tables: Sequence[str]) -> bool:
+def take_over(connection: duckdb.DuckDBPyConnection, earlier: Run, tables: Sequence[str]) -> bool:
     """Replace tables by those of an earlier run, all or none, and return whether that could be done.
 
     Args:
         connection: The run's database.
         earlier: From :func:`earlier_analysis`; a database that is damaged or in use is as none.
     """
-    import duckdb
-
     try:
         connection.execute(f"ATTACH {literal(earlier.database)} AS earlier (READ_ONLY)")
     except duckdb.Error as error:
@@ -162,7 +159,7 @@ def _made_anew(earlier: Run, error: Exception) -> bool:
     return False
 
 
-def is_plain(connection: DuckDBPyConnection) -> bool:
+def is_plain(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether neither people's labels nor rows that changed since a baseline have a say in a run's findings."""
     parts = ("corrections", "certificates", "question_labels", "row_changes")
     there = [f"EXISTS (FROM {table})" for table in parts]

@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import duckdb
 import numpy as np
 
 from leadline.evaluators.ground import LeadlineError, listing
@@ -33,9 +34,6 @@ from leadline.tasks.statistics.early_stopping import always_valid_interval
 from leadline.tasks.stopping.looks import GateQuestion, Look, Seen, judge_evidence
 from leadline.tasks.stopping.waves import WaveOutcome
 from leadline.tasks.store.store import Run, Store
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 CHANGE_LEVEL: Final = 1 / 80
 """Chance of a wrong decision by an e-process: half of the 2.5 % of one side of an ordinary interval."""
@@ -83,7 +81,7 @@ def read_change_questions(store: Store, baseline: Run, run: Run, wave: int) -> l
         return change_questions(connection, wave)
 
 
-def change_questions(connection: DuckDBPyConnection, wave: int) -> list[ChangeQuestion]:
+def change_questions(connection: duckdb.DuckDBPyConnection, wave: int) -> list[ChangeQuestion]:
     """Return the same of two runs that are open.
 
     Args:
@@ -112,7 +110,7 @@ def change_questions(connection: DuckDBPyConnection, wave: int) -> list[ChangeQu
     return out
 
 
-def _decidable(connection: DuckDBPyConnection, pairing: Pairing) -> bool:
+def _decidable(connection: duckdb.DuckDBPyConnection, pairing: Pairing) -> bool:
     """Return whether a metric is a judge's, tested, and a mean of bounded values."""
     if pairing.sides is None or pairing.untested or pairing.over_dataset:
         return False
@@ -124,7 +122,7 @@ def _decidable(connection: DuckDBPyConnection, pairing: Pairing) -> bool:
     return found == [("judge",)]
 
 
-def _seen(connection: DuckDBPyConnection, pairings: list[Pairing], wave: int) -> list[Seen]:
+def _seen(connection: duckdb.DuckDBPyConnection, pairings: list[Pairing], wave: int) -> list[Seen]:
     columns: dict[str, list[Any]] = {
         "number": list(range(len(pairings))),
         "width": [pairing.metric.high - pairing.metric.low for pairing in pairings],
@@ -219,8 +217,6 @@ def _found_before(store: Store, run: Run, chosen: ChosenBaseline) -> dict[str, l
 
     The earlier run is the one whose analysis this run took over; it found that nothing changed since its own baseline.
     """
-    import duckdb
-
     record = run.read()
     if not known(record).get("of") or chosen.run is None or not same_analysis(record, chosen.run.read()):
         return {}
@@ -240,7 +236,7 @@ def _found_before(store: Store, run: Run, chosen: ChosenBaseline) -> dict[str, l
     return found | {"baseline": [_baseline(chosen, notes=before["notes"], **counts)]}
 
 
-def _options(connection: DuckDBPyConnection, run: Run, baseline: Run) -> Options:
+def _options(connection: duckdb.DuckDBPyConnection, run: Run, baseline: Run) -> Options:
     """Return the settings of the comparison; a run that looked at it in waves has a share of the level left."""
     options = Options(shown=0, information=False)
     waves = WaveOutcome.of(run.read())
@@ -263,7 +259,7 @@ def _baseline(chosen: ChosenBaseline, *, note: str = "", notes: Sequence[str] = 
 
 
 def _lines(
-    connection: DuckDBPyConnection, run: Run, chosen: ChosenBaseline, found: Comparison
+    connection: duckdb.DuckDBPyConnection, run: Run, chosen: ChosenBaseline, found: Comparison
 ) -> dict[str, list[dict[str, Any]]]:
     models = {line["model_key"]: int(line["model_id"]) for line in models_of(connection, "candidate")}
     metrics = {key: int(line["metric_id"]) for key, line in metrics_of(connection, "candidate").items()}

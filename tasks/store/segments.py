@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
 
@@ -95,59 +95,58 @@ def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence
     Args:
         scores: The rows' scores; a metric that does not apply or cannot be measured becomes null.
     """
-    import pyarrow as pa
-
-    from leadline.tasks.ground.arrow_arrays import array_of
-
-    columns: dict[str, pa.Array] = {
-        "key": array_of(keys, pa.binary()),
-        "trial": array_of([trial] * len(keys), pa.uint8()),
+    columns: dict[str, _Column] = {
+        "key": (keys, "binary"),
+        "trial": ([trial] * len(keys), "uint8"),
         **_explanations(scores),
-        "payload": array_of([score.payload for score in scores], pa.string()),
-        "unscorable": array_of([_dump(_unscorable(score)) for score in scores], pa.string()),
+        "payload": ([score.payload for score in scores], "string"),
+        "unscorable": ([_dump(_unscorable(score)) for score in scores], "string"),
     }
     for metric in metrics:
         values = [score.values[metric] for score in scores]
-        columns[METRIC_PREFIX + metric] = array_of(
-            [None if isinstance(value, NotApplicable | Unscored) else value for value in values], pa.float64()
-        )
-    return pa.table(columns)
+        known = [None if isinstance(value, NotApplicable | Unscored) else value for value in values]
+        columns[METRIC_PREFIX + metric] = (known, "float64")
+    return _table(columns)
 
 
 def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
     """Return rows with at least one metric that could not be measured, a line for each metric."""
-    import pyarrow as pa
-
-    from leadline.tasks.ground.arrow_arrays import array_of
-
     lines = [
         (key, metric, value, score)
         for key, score in zip(keys, scores, strict=True)
         for metric, value in score.values.items()
     ]
     failed = [value if isinstance(value, Unscored) else None for _, _, value, _ in lines]
-    return pa.table(
+    return _table(
         {
-            "evaluator_id": array_of([evaluator_id] * len(lines), pa.uint16()),
-            "key": array_of([line[0] for line in lines], pa.binary()),
-            "trial": array_of([trial] * len(lines), pa.uint8()),
-            "metric": array_of([line[1] for line in lines], pa.string()),
-            "value": array_of([line[2] if isinstance(line[2], float) else None for line in lines], pa.float64()),
-            "reason": array_of([None if one is None else one.reason.value for one in failed], pa.string()),
-            "message": array_of([None if one is None else one.message for one in failed], pa.string()),
+            "evaluator_id": ([evaluator_id] * len(lines), "uint16"),
+            "key": ([line[0] for line in lines], "binary"),
+            "trial": ([trial] * len(lines), "uint8"),
+            "metric": ([line[1] for line in lines], "string"),
+            "value": ([line[2] if isinstance(line[2], float) else None for line in lines], "float64"),
+            "reason": ([None if one is None else one.reason.value for one in failed], "string"),
+            "message": ([None if one is None else one.message for one in failed], "string"),
             **_explanations([line[3] for line in lines]),
         }
     )
 
 
-def _explanations(scores: Sequence[StoredScore]) -> dict[str, pa.Array]:
+_Column: TypeAlias = tuple[Sequence[Any], Literal["binary", "float64", "string", "uint8", "uint16"]]
+"""Values of a column, and their type in Arrow."""
+
+
+def _table(columns: Mapping[str, _Column]) -> pa.Table:
     import pyarrow as pa
 
     from leadline.tasks.ground.arrow_arrays import array_of
 
+    return pa.table({name: array_of(values, getattr(pa, kind)()) for name, (values, kind) in columns.items()})
+
+
+def _explanations(scores: Sequence[StoredScore]) -> dict[str, _Column]:
     return {
-        "evidence": array_of([score.evidence for score in scores], pa.string()),
-        "flags": array_of([score.flags for score in scores], pa.string()),
+        "evidence": ([score.evidence for score in scores], "string"),
+        "flags": ([score.flags for score in scores], "string"),
     }
 
 
