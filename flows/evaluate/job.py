@@ -8,12 +8,9 @@ does is a function of the tasks room that takes paths and plain values.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from threading import Timer
 from typing import Any, Final, ParamSpec, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count, extensions, nouns
@@ -47,12 +44,6 @@ from leadline.tasks.wave_steps import StopQuestions, end_waves, look_after
 
 LONG_S: Final = 6 * 3600.0
 """Seconds of scoring after which judges are checked again at the end."""
-
-AHEAD: Final = ("scipy.special", "scipy.cluster.hierarchy", "leadline.tasks.publish.exports.exporter")
-"""What the steps after scoring import, which takes half a second."""
-
-AHEAD_S: Final = 2.0
-"""Seconds after which it is imported while scores are waited for: by then the first calls are on their way."""
 
 FINISHED: Final = "leadline.finished"
 """Group of entry points that are called with store, run, times and error at the end of a run; see :func:`_tell`."""
@@ -211,8 +202,7 @@ class _Evaluation:
         """Score what is planned, and return the run, where its report is, and what the gate says."""
         with giving_signs(self._store, self._run), logged_as(log_context.run, self._run.id):
             try:
-                with _importing_ahead():
-                    self._score()
+                self._score()
                 with kept_open(self._run):
                     return self._conclude()
             except BaseException as error:
@@ -418,18 +408,6 @@ def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> Eva
     run.update({"time": time.to_json()})
     _tell(store, run, timeline)
     return result.model_copy(update={"time": time})
-
-
-@contextmanager
-def _importing_ahead() -> Iterator[None]:
-    """Import in a thread what is used after the block, where that takes long enough."""
-    timer = Timer(AHEAD_S, lambda: [import_module(name) for name in AHEAD])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _tell(store: Store, run: Run, timeline: Timeline, error: Exception | None = None) -> None:
