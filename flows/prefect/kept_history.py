@@ -15,7 +15,7 @@ import http.client
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from queue import Full, Queue
@@ -161,16 +161,13 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
     """Takes the lines of a run's log for its history too."""
 
     def __init__(self, keep: Callable[[int, str], None]) -> None:
-        super().__init__(History.log if isinstance(History.log, logging.Logger) else _log)
+        super().__init__(logging.getLogger("leadline.run"))
         self._keep = keep
 
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         if level >= logging.INFO:
             self._keep(level, str(msg) % args if args else str(msg))
         super().log(level, msg, *args, **options)
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        return msg, kwargs
 
 
 class KeptHistory(History):
@@ -312,12 +309,13 @@ def kept_history(api: str, name: str, label: str, parameters: Mapping[str, Any])
         parameters: What it was asked for, as JSON.
     """
     writer = Writer(api)
-    limit_s = STOPPED_DRAIN_S
+    history, limit_s = KeptHistory(writer), DRAIN_S
     try:
-        history = KeptHistory(writer)
         with history.running(name, label, parameters):
             yield history
-        limit_s = DRAIN_S
+    except BaseException as error:
+        limit_s = DRAIN_S if isinstance(error, Exception) else STOPPED_DRAIN_S
+        raise
     finally:
         writer.close(limit_s)
 

@@ -213,6 +213,18 @@ def test_the_work_does_not_wait_for_a_slow_server(
     assert any("too slow" in said for said in caplog.messages)
 
 
+@pytest.mark.parametrize(("error", "written"), [(ValueError("no box"), True), (KeyboardInterrupt(), False)])
+def test_what_failed_is_written_whole_and_only_who_stops_a_run_is_not_kept_waiting(
+    harbour: tuple[str, type[Harbour]], monkeypatch: pytest.MonkeyPatch, error: BaseException, written: bool
+) -> None:
+    api, handler = harbour
+    handler.pause_s = 0.2
+    monkeypatch.setattr(module, "STOPPED_DRAIN_S", 0.0)
+    with pytest.raises(type(error)), steps_of(api):
+        raise error
+    assert (paths(handler)[-1:] == ["/flow_runs/id-2/set_state"]) is written
+
+
 def test_no_more_waits_to_be_written_than_is_allowed(
     harbour: tuple[str, type[Harbour]], caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
