@@ -19,6 +19,7 @@ from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.db import literal
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.ground.files import digest
+from leadline.tasks.judges.drift.judge_standing import JUDGES
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.store import DROPPED, Run, Store
 
@@ -59,7 +60,7 @@ def analysis_digest(connection: duckdb.DuckDBPyConnection, store: Store, run: Ru
     asked: Mapping[str, Any] = record.get("config") or {}
     in_waves = asked.get("stop_when", "never") != "never"
     foreign = any(not type(job.build()).__module__.startswith("leadline.") for job in jobs)
-    if in_waves or foreign or record.get("judge_standings") or any(job.samples for job in jobs):
+    if in_waves or foreign or record.get(JUDGES) or any(job.samples for job in jobs):
         return ""
     if any(run.unscored.glob("*.parquet")):
         return ""

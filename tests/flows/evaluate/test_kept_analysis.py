@@ -14,13 +14,15 @@ import pytest
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.tasks import pipeline
-from leadline.tasks.analyse.kept_analysis import FINDINGS, MEANS
+from leadline.tasks.analyse.kept_analysis import FINDINGS, MEANS, analysis_digest
 from leadline.tasks.db import open_run
 from leadline.tasks.db.csv_files import VARIABLE
+from leadline.tasks.judges.drift.judge_standing import JUDGES
 from leadline.tasks.judges.labels.judged_rows import judged_rows, row_metrics
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import Label
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.plan.jobs import read_jobs
+from leadline.tasks.store.store import JOBS, Run, Store
 
 VARYING: set[str] = {
     "run", "id", "created", "started", "finished", "seconds", "time", "process", "chunk_seconds", "evaluator_seconds",
@@ -192,6 +194,15 @@ def test_it_is_made_anew_by_another_text_of_a_policy(answers: Path, tmp_path: Pa
         )
         found.append(evaluated(answers, tmp_path / "store", policy=str(policy)))
     assert [taken(run) for run in found] == [NOTHING, NOTHING, BOTH]
+
+
+def test_a_run_with_enrolled_judges_is_always_analysed_anew(answers: Path, tmp_path: Path) -> None:
+    run, store = evaluated(answers, tmp_path / "store"), Store.open(tmp_path / "store")
+    _, jobs = read_jobs(run.plan / JOBS)
+    with open_run(store, run, read_only=True) as connection:
+        assert analysis_digest(connection, store, run, jobs) == run.read()["analysis"]["digest"]
+        run.update({JUDGES: {"mini": {"key": "k"}}})
+        assert analysis_digest(connection, store, run, jobs) == ""
 
 
 def test_labels_have_their_say_in_findings(answers: Path, tmp_path: Path) -> None:
