@@ -55,7 +55,7 @@ from leadline.tasks.db import compact, open_run, release
 from leadline.tasks.ground.files import clean_stale
 from leadline.tasks.ground.processes import process_record
 from leadline.tasks.judges.drift.epochs import enrolled_keys, judge_key
-from leadline.tasks.judges.drift.judge_standing import JUDGES, notice_replies, reused_after_change, watch
+from leadline.tasks.judges.drift.judge_standing import notice_replies, reused_after_change, watch
 from leadline.tasks.judges.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.ledger.ledger_report import add_up
@@ -82,7 +82,7 @@ from leadline.tasks.runs.run_facts import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.looks import give_valid_intervals
 from leadline.tasks.stopping.waves import WaveOutcome, order_in_waves, wave_part
-from leadline.tasks.store.store import JOBS, Run, Store
+from leadline.tasks.store.store import JOBS, JUDGES, Run, Store
 from leadline.tasks.store.vectors import ParquetVectors
 
 _NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")

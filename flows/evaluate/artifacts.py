@@ -13,10 +13,9 @@ from leadline.flows.shared.job import JobSteps
 from leadline.flows.shared.judge_change import judge_changed
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db import open_run, records, sql
-from leadline.tasks.judges.drift.judge_standing import JUDGES
 from leadline.tasks.runs.run_facts import SYMBOLS, tally_in_words
 from leadline.tasks.runs.run_sentences import cost_line, gate_reason, scores_line, work_line
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import JUDGES, Run, Store
 
 _ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
 

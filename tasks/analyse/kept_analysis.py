@@ -19,9 +19,8 @@ from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.db import literal
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.ground.files import digest
-from leadline.tasks.judges.drift.judge_standing import JUDGES
 from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.store.store import DROPPED, Run, Store
+from leadline.tasks.store.store import DROPPED, JUDGES, Run, Store
 
 log = logging.getLogger("leadline.run")
 

@@ -22,9 +22,9 @@ from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.compare.results import MetricInfo
 from leadline.tasks.compare.run_pair import metrics_of
 from leadline.tasks.ground.files import digest
-from leadline.tasks.judges.drift.judge_standing import JUDGES, put_to_changed
+from leadline.tasks.judges.drift.judge_standing import put_to_changed
 from leadline.tasks.policy.policy import Policy, Role
-from leadline.tasks.store.store import Run
+from leadline.tasks.store.store import JUDGES, Run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

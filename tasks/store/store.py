@@ -146,6 +146,9 @@ ENDED: Final = ("completed", "failed", "lost")
 DROPPED: Final = "dropped"
 """Field of a run's record: when retention dropped its results; and the status of such a run."""
 
+JUDGES: Final = "judge_standings"
+"""Field of a run's record: how its enrolled judges stood."""
+
 TAGS: Final = "tags"
 """Field of a run's record: the names that people gave it."""
 

@@ -28,7 +28,7 @@ from leadline.tasks.plan.jobs import QUARANTINED, quarantined_judges
 from leadline.tasks.plan.planner import Need, reads_ids
 from leadline.tasks.statistics.judge_stability import CERTAIN
 from leadline.tasks.store.parquet_files import intact_parquet_files
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import JUDGES, Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -182,9 +182,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 log = logging.getLogger("leadline.judge")
-
-JUDGES: Final = "judge_standings"
-"""Field of a run's record: how its enrolled judges stood."""
 
 
 def watch(

@@ -17,12 +17,11 @@ from leadline.tasks import pipeline
 from leadline.tasks.analyse.kept_analysis import FINDINGS, MEANS, analysis_digest
 from leadline.tasks.db import open_run
 from leadline.tasks.db.csv_files import VARIABLE
-from leadline.tasks.judges.drift.judge_standing import JUDGES
 from leadline.tasks.judges.labels.judged_rows import judged_rows, row_metrics
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import Label
 from leadline.tasks.plan.jobs import read_jobs
-from leadline.tasks.store.store import JOBS, Run, Store
+from leadline.tasks.store.store import JOBS, JUDGES, Run, Store
 
 VARYING: set[str] = {
     "run", "id", "created", "started", "finished", "seconds", "time", "process", "chunk_seconds", "evaluator_seconds",

@@ -16,10 +16,10 @@ from leadline.tasks.judges.drift import enrolment as enrolments
 from leadline.tasks.judges.drift.drift_check import check_judge, details_of
 from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, accept, enrol, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_key, with_epochs
-from leadline.tasks.judges.drift.judge_standing import JUDGES, quarantined_judges, standing_of, watch
+from leadline.tasks.judges.drift.judge_standing import quarantined_judges, standing_of, watch
 from leadline.tasks.judges.drift.probes import probes_of_file
 from leadline.tasks.statistics.judge_stability import SUSPICIOUS
-from leadline.tasks.store.store import Store
+from leadline.tasks.store.store import JUDGES, Store
 from tests.support.judges.changing_judge import ChangingJudge
 from tests.support.judges.judge_endpoint import Question, broken, serving
 from tests.support.judges.judged_run import STATEMENTS, Brief, judge_at, register, write_rows
