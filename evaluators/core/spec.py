@@ -22,6 +22,8 @@ CUSTOM: Final = "custom"
 """Family and origin of evaluators that belong to none of the known ones."""
 
 Lane: TypeAlias = Literal["cpu", "gpu", "judge"]
+Unit: TypeAlias = Literal["turn", "conversation"]
+OverTurns: TypeAlias = Literal["mean", "min", "max", "sum", "last"]
 
 
 class _Fields(TypedDict, total=False):
@@ -31,6 +33,7 @@ class _Fields(TypedDict, total=False):
     share: bool
     dataset_level: bool
     pooled: bool
+    over_turns: OverTurns
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Metric:
         dataset_level: Whether it has no value per row and is computed over all rows of a model at once.
         pooled: Whether it has a value per row, which says how that row fares, but the model's value is computed over
             all rows at once and is not their mean.
+        over_turns: How the values of a conversation's turns make its own.
     """
 
     key: str
@@ -61,6 +65,7 @@ class Metric:
     share: bool = False
     dataset_level: bool = False
     pooled: bool = False
+    over_turns: OverTurns = "mean"
 
     @classmethod
     def higher(cls, key: str, description: str = "", *, name: str = "", **more: Unpack[_Fields]) -> Metric:
@@ -313,6 +318,7 @@ class Spec:
         annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,
             ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
             that read annotations.
+        unit: What it scores: each turn of a conversation, or the conversation as a whole. A row of one turn is both.
         input_names: What its inputs are called in its public description, where that is not their fields' names.
     """
 
@@ -340,6 +346,7 @@ class Spec:
     metadata: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
+    unit: Unit = "turn"
     input_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

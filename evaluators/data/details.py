@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 from leadline.evaluators.data.annotations import Annotation
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data.messages import Json
 
 MOST_LABELS: Final = 2_000
 """Labels whose values are listed."""

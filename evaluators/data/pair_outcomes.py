@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias, cast
 
-from leadline.evaluators.data.row import Json
+from leadline.evaluators.data.messages import Json
 
 Preferred: TypeAlias = Literal["first", "second", "tie"]
 """The one of two answers that a judge prefers, by where it stood."""

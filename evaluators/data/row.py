@@ -9,11 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from leadline.evaluators.data.annotations import Annotations
-
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+from leadline.evaluators.data.messages import ExpectedCall, Json, MadeCall, Messages, Tool, TraceStep
 
 
 class RowField(StrEnum):
@@ -36,6 +35,14 @@ class RowField(StrEnum):
     OUTPUT_TOKENS = "output_tokens"
     ORIGINAL_ANSWER = "original_answer"
     RIVAL_ANSWERS = "rival_answers"
+    MESSAGES = "messages"
+    HISTORY = "history"
+    TOOL_CALLS = "tool_calls"
+    TOOLS = "tools"
+    STEPS = "steps"
+    EXPECTED_TOOL_CALLS = "expected_tool_calls"
+    EXPECTED_OUTCOME = "expected_outcome"
+    SCENARIO = "scenario"
 
     @property
     def attribute(self) -> str:
@@ -120,6 +127,15 @@ class Row:
         output_tokens: Tokens received.
         original_answer: Where the case is a copy of another, perturbed or asked again, the model's answer to that one.
         rival_answers: The other models' answers to the case, by their keys; those that gave none are not among them.
+        messages: The conversation, or in a turn that turn's own messages; empty where the row has none.
+        history: What was said before a turn, as far as its window reaches, with long texts of tools cut.
+        tool_calls: The calls in ``messages``: ``[]`` if there are none, ``None`` where nobody recorded any.
+        tools: The tools that the model could call, ``None`` where that is not known.
+        steps: What the application did, as it recorded it; ``None`` where it recorded nothing.
+        expected_tool_calls: The calls that the case expects: ``[]`` if none, ``None`` where that is not known.
+        expected_outcome: The goal of the conversation, ``None`` when absent.
+        scenario: What the case says of the user and the model's part in it: ``scenario``, ``user_description``,
+            ``chatbot_role``, ``topics``, ``facts``, ``expected_state``, ``policy``, …; ``None`` when absent.
     """
 
     case: str
@@ -140,6 +156,14 @@ class Row:
     output_tokens: int | None = None
     original_answer: str | None = None
     rival_answers: tuple[RivalAnswer, ...] = ()
+    messages: Messages = ()
+    history: Messages = ()
+    tool_calls: Sequence[MadeCall] | None = None
+    tools: Sequence[Tool] | None = None
+    steps: Sequence[TraceStep] | None = None
+    expected_tool_calls: Sequence[ExpectedCall] | None = None
+    expected_outcome: str | None = None
+    scenario: Mapping[str, Json] | None = None
 
 
 class Source(StrEnum):
@@ -149,6 +173,8 @@ class Source(StrEnum):
     EXPECTED_ANSWER = "expected_answer"
     RETRIEVED_CONTEXT = "retrieved_context"
     QUESTION = "question"
+    MESSAGE = "message"
+    TOOL_CALL = "tool_call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +185,7 @@ class Span:
         source: Which text.
         start: First character, in code points.
         end: One past the last character.
-        index: Which chunk or expected answer, counted from 0.
+        index: Which chunk, expected answer, message or call, counted from 0.
         value: The score of this stretch alone, if it has one.
         note: What was found there (a rule's name, for example).
     """
