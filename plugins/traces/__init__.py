@@ -1,0 +1,1 @@
+"""Traces that applications record, read as conversations: OpenTelemetry, Langfuse, MLflow, LangSmith."""
