@@ -17,7 +17,7 @@ IDS_ONLY: Final = "retrieval ids only"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a span says that it cost; ``None`` for what it does not say.
+    """The cost of a span; ``None`` for what it does not say.
 
     Attributes:
         input_tokens: Tokens sent.
@@ -32,7 +32,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """What a person or a program said of a span, its trace or its session.
+    """An opinion of a span, its trace or its session, of a person or a program.
 
     Attributes:
         name: What is rated.
@@ -73,7 +73,7 @@ class Span:
         tools: The tools that were offered to the model.
         passes_control: Of an agent or tool span: the agent that it transfers to answers in the caller's place.
         usage: What it cost.
-        missing: Why its content is not here: one of :data:`NOT_CAPTURED`, :data:`ELSEWHERE`, :data:`IDS_ONLY`, or ``""``.
+        missing: Why its content is not here, :data:`NOT_CAPTURED`, :data:`ELSEWHERE` or :data:`IDS_ONLY`; else ``""``.
         annotations: What was said of it.
         metadata: Further facts that a case should keep, of its resource or its attributes.
     """

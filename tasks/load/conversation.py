@@ -11,7 +11,7 @@ from leadline.tasks.load.label import GivenLabel
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What one model said in a conversation, and what its case is.
+    """A conversation with one model, and its case.
 
     Attributes:
         messages: All messages, in the form of :mod:`leadline.evaluators.data.messages`.
