@@ -1,0 +1,427 @@
+"""Messages, calls and tools in one form, from the shapes in which other tools write them.
+
+The shape is told by content, message by message: OpenAI's chats and the items of its Responses, Anthropic's and the
+Vercel AI SDK's blocks, LangChain's objects, Google's contents, the parts of OpenTelemetry's conventions for generative
+AI, ShareGPT, and Leadline's own (:mod:`leadline.evaluators.data.messages`), which stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+
+from leadline.evaluators.data import RAW, GivenChunk, Json, Message, Role, Tool, ToolCall
+from leadline.tasks.load.values import ValueFault, as_json, chunks, expected, listed, shown, text, texts
+
+_ROLES: Final[Mapping[str, Role]] = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "model", "bot", "gpt", "agent"), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation"), "tool"),
+}
+"""Roles, those of LangChain, Google and ShareGPT among them."""
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "summary_text", "refusal"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_text", "compaction"})
+"""Parts that the user does not see; a compaction is the provider's summary of what was said before."""
+_CALLS: Final = frozenset({"tool_use", "tool_call", "tool-call", "function_call", "server_tool_use", "mcp_tool_use"})
+_RESULTS: Final = ("tool_result", "tool-result", "_call_output", "_call_response")
+"""Ends of the types of parts that are results, such as ``function_call_output`` and ``tool_call_response``."""
+_OF_GOOGLE: Final = {"functionCall": "tool_call", "functionResponse": "tool_result"} | {
+    "function_call": "tool_call",
+    "function_response": "tool_result",
+}
+"""Members that hold all of a part in Google's contents, with the types of such parts."""
+
+_OF_MCP: Final = frozenset({"content", "isError", "structuredContent", "resultType", "_meta"})
+"""Members of a tool's result in the Model Context Protocol."""
+
+_MEDIA: Final = ("modality", "type", "mimeType", "mime_type", "mediaType", "media_type")
+_FILES: Final = frozenset({"file", "document", "blob", "uri"})
+_CALL_IDS: Final = ("call_id", "tool_call_id", "toolCallId", "tool_use_id", "source_call_id", "id")
+_TOOL_NAMES: Final = ("name", "tool_name", "toolName", "function_name")
+_CONTENTS: Final = ("content", "value")
+_SYSTEM: Final = ("system", "systemInstruction", "system_instruction", "instructions")
+_LISTS: Final = ("messages", "contents", "conversations", "input", "output")
+
+
+class _Part(NamedTuple):
+    """A part of a message: a text, a thought, a call, or the result of one."""
+
+    kind: Literal["text", "thought", "call", "result"]
+    text: str = ""
+    call: ToolCall | None = None
+    result: Message | None = None
+
+
+def messages_of(value: Any) -> list[Message]:
+    """Return the messages in a list, in an object around one such as a request or a completion, or a single message.
+
+    Raises:
+        ValueFault: Something in it is no message; the fault says which.
+    """
+    found = _Found()
+    for number, item in enumerate(_items(value), start=1):
+        try:
+            found.take(item)
+        except ValueFault as error:
+            raise ValueFault(f"message {number}: {error}") from None
+    return renumbered(found.messages)
+
+
+def role_of(message: Mapping[str, Any]) -> Role | None:
+    """Return who says a message, ``None`` where it does not say so in a word that is known."""
+    for name in ("role", "type", "from"):
+        if isinstance(word := message.get(name), str):
+            word = word.lower().removesuffix("chunk").removesuffix("message")
+            if word in _ROLES:
+                return _ROLES[word]
+    return None
+
+
+def as_arguments(value: Any) -> Mapping[str, Json]:
+    """Return the arguments of a call: an object, or one that is written as JSON text; anything else as raw text."""
+    if isinstance(value, Mapping):
+        return {str(name): each for name, each in value.items()}
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, str):
+        return {RAW: as_json(value)}
+    try:
+        read = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return {RAW: value}
+    return read if isinstance(read, dict) else {RAW: value}
+
+
+def tools_of(value: Any) -> list[Tool]:
+    """Return the tools in a list, in the form of OpenAI, Anthropic, Google, MCP or the Vercel AI SDK.
+
+    Raises:
+        ValueFault: Something in it is no tool; the fault says which.
+    """
+    if isinstance(value, Mapping):
+        value = value["tools"] if isinstance(value.get("tools"), list) else [value]
+    if not isinstance(value, list):
+        raise expected("a list of tools", value)
+    found: list[Tool] = []
+    for number, item in enumerate(listed(value), start=1):
+        item = as_arguments(item) if isinstance(item, str) else item
+        declared = _first(item, "functionDeclarations", "function_declarations") if isinstance(item, Mapping) else None
+        try:
+            found += map(_tool, declared) if isinstance(declared, list) else [_tool(item)]
+        except ValueFault as error:
+            raise ValueFault(f"tool {number}: {error}") from None
+    return found
+
+
+def _tool(item: Any) -> Tool:
+    if not isinstance(item, Mapping):
+        raise expected("a tool", item)
+    inner = item["function"] if isinstance(item.get("function"), Mapping) else item
+    name = _first(inner, "name", "type")  # tools of the provider, such as a search of the web, have a type only
+    if not isinstance(name, str) or not name:
+        raise ValueFault("the tool has no name")
+    tool: Tool = {"name": name}
+    if isinstance(description := inner.get("description"), str):
+        tool["description"] = description
+    schema = _first(inner, "parameters", "input_schema", "inputSchema", "parametersJsonSchema")
+    if isinstance(schema, Mapping):
+        tool["parameters"] = schema
+    hints = item.get("annotations")
+    read_only = item.get("read_only", hints.get("readOnlyHint") if isinstance(hints, Mapping) else None)
+    if isinstance(read_only, bool):
+        tool["read_only"] = read_only
+    return tool
+
+
+def renumbered(messages: Sequence[Message]) -> list[Message]:
+    """Return messages with calls numbered from 1 in their order, and each result with the number and name of its call.
+
+    A result whose id no call has belongs to the first call before it that has no result yet, of its name if it has one.
+    """
+    out: list[Message] = []
+    made: list[tuple[str, ToolCall]] = []
+    waiting: list[tuple[str, ToolCall]] = []
+    for message in messages:
+        message = message.copy()
+        if message["role"] == "tool":
+            id_, name = message.pop("tool_call_id", ""), message.get("name")
+            found = [each for each in waiting if each[0] == id_] or [each for each in made[::-1] if each[0] == id_]
+            if not id_ or not found:
+                found = [each for each in waiting if name in (None, each[1]["name"])]
+            if found:
+                call = found[0][1]
+                waiting = [each for each in waiting if each[1] is not call]
+                message |= {"tool_call_id": call["id"], "name": name or call["name"]}
+        elif calls := message.get("tool_calls"):
+            new: list[tuple[str, ToolCall]] = [
+                (call["id"], {**call, "id": str(number)}) for number, call in enumerate(calls, start=len(made) + 1)
+            ]
+            made += new
+            waiting += new
+            message["tool_calls"] = [call for _, call in new]
+        out.append(message)
+    return out
+
+
+class _Found:
+    """Messages as they are found; the last one grows while parts of it follow."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._grows = False
+
+    def take(self, item: Any) -> None:
+        """Add what a message, or an item of OpenAI's Responses, says."""
+        item = _unwrapped(item)
+        role = role_of(item)
+        if role is None and not _is_part(item):
+            raise ValueFault(f"it is of no known role: {shown(as_json(item))}")
+        single = role is None or item.get("type") == "message"
+        first = len(self.messages)
+        parts = list(_read(item) if role is None else _parts(item))
+        role = role or "assistant"
+        if role == "tool" and not any(part.kind == "result" for part in parts):
+            parts = [_Part("result", result=_result(item, _first(item, *_CONTENTS, "parts")))]
+        self._grows = self._grows and single
+        for part in parts:
+            self._add(role, part, single=single)
+        if len(self.messages) == first and not self._grows:
+            self.messages.append({"role": role, "content": ""})
+        self._grows = self._grows and single
+        for message in self.messages[first:]:
+            if message["role"] == role != "tool":
+                _describe(message, item)
+
+    def _add(self, role: Role, part: _Part, *, single: bool) -> None:
+        """Add a part to the message that grows, or to a new one.
+
+        Args:
+            single: Whether it stands alone in a list of items, where a text begins another message.
+        """
+        if part.kind == "result":
+            self.messages += [part.result] if part.result else []
+            self._grows = False
+            return
+        last = self.messages[-1] if self._grows else None
+        says = last is not None and bool(last["content"] or "tool_calls" in last)
+        if last is None or last["role"] != role or (single and says and part.kind != "call"):
+            last = {"role": role, "content": ""}
+            self.messages.append(last)
+        self._grows = True
+        if part.call is None:
+            name: Literal["content", "reasoning"] = "content" if part.kind == "text" else "reasoning"
+            if part.text:
+                last[name] = "\n".join(each for each in (last.get(name), part.text) if each)
+        elif role == "assistant":
+            calls = [*last.get("tool_calls", ())]
+            # LangChain names a call of Anthropic's twice, in the content and beside it.
+            if not part.call["id"] or part.call["id"] not in [call["id"] for call in calls]:
+                last["tool_calls"] = [*calls, part.call]
+
+
+def _items(value: Any) -> list[Any]:
+    """Return the messages in a list or in an object around one, as they are."""
+    if isinstance(value, Mapping):
+        for name, inside in (("choices", "message"), ("candidates", "content")):
+            if isinstance(chosen := value.get(name), list) and chosen and isinstance(chosen[0], Mapping):
+                return [chosen[0].get(inside)]
+        if isinstance(generations := value.get("generations"), list):
+            first = generations[0] if generations and isinstance(generations[0], list) else generations
+            return [first[0].get("message")] if first and isinstance(first[0], Mapping) else []
+        found = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
+        if found is None or ("messages" not in value and (role_of(value) or _is_part(value))):
+            return [value]
+        system = _first(value, *_SYSTEM)
+        return [*([{**_content(system), "role": "system"}] if system else []), *_single(found)]
+    if not isinstance(value, list):
+        raise expected("a list of messages", value)
+    return _single(value)
+
+
+def _single(value: list[Any]) -> list[Any]:
+    """Return the messages of a batch of one conversation, as LangChain records it, or of a conversation."""
+    return listed(value[0] if len(value) == 1 and isinstance(value[0], list) else value)
+
+
+def _content(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {"content": value}
+
+
+def _unwrapped(item: Any) -> Mapping[str, Any]:
+    """Return a message without the object that a library has put around it."""
+    if not isinstance(item, Mapping):
+        raise expected("a message", item)
+    id_, inside = item.get("id"), item.get("kwargs")
+    if isinstance(inside, Mapping) and isinstance(id_, list) and id_:
+        return {**inside, "type": inside.get("type") or id_[-1]}
+    if isinstance(inside := item.get("data"), Mapping) and isinstance(item.get("type"), str):
+        return {"type": item["type"], **inside}
+    if isinstance(inside := item.get("message"), Mapping) and role_of(inside):
+        return inside
+    if item.get("from") == "function_call":
+        return {"role": "assistant", "tool_calls": as_arguments(item.get("value"))}
+    return item
+
+
+def _describe(message: Message, item: Mapping[str, Any]) -> None:
+    """Add what a message says of itself beside its content."""
+    if message["role"] == "assistant":
+        if isinstance(name := item.get("name"), str) and name:
+            message["name"] = name
+        context = _first(item, "retrieved_context", "retrieval_context")
+        if context:
+            message["retrieved_context"] = given_chunks(chunks(context))
+    if message["role"] == "user" and (answers := _first(item, "expected_answers", "expected_answer")) is not None:
+        message["expected_answers"] = texts(answers)
+
+
+def given_chunks(found: Sequence[tuple[str, str | None]]) -> list[GivenChunk]:
+    """Return retrieved chunks as they stand in a message."""
+    return [{"content": content, "doc_uri": uri} if uri else {"content": content} for content, uri in found]
+
+
+def _parts(item: Mapping[str, Any]) -> Iterator[_Part]:
+    """Yield all that a message consists of, in order."""
+    further = item.get("additional_kwargs")
+    further = further if isinstance(further, Mapping) else {}
+    for thought in (_first(item, "reasoning", "reasoning_content", "thinking"), further.get("reasoning_content")):
+        if isinstance(thought, str):
+            yield _Part("thought", thought)
+    content = item.get("parts") or _first(item, *_CONTENTS)
+    for part in listed([] if content is None else content):
+        yield from _read(part)
+    for name in ("refusal", "audio"):
+        said = item.get(name)
+        said = said.get("transcript") if isinstance(said, Mapping) else said
+        if isinstance(said, str) and not content:
+            yield _Part("text", said)
+    calls = item.get("tool_calls") or further.get("tool_calls") or []
+    calls = [*listed(calls), *listed(item.get("invalid_tool_calls") or [])]
+    old = item.get("function_call") or (None if calls else further.get("function_call"))
+    for call in [*calls, *([old] if isinstance(old, Mapping) else [])]:
+        yield _Part("call", call=call_of(call))
+
+
+def _is_part(value: Mapping[str, Any]) -> bool:
+    """Return whether an object is an item of OpenAI's Responses, or another part that says what it is."""
+    kind = str(value.get("type"))
+    return kind in _CALLS | _THOUGHTS or kind.endswith(("_call", *_RESULTS))
+
+
+def _read(part: Any) -> Iterator[_Part]:
+    """Yield what a part of a message says: mostly one thing, of a tool that the provider runs also its result."""
+    if not isinstance(part, Mapping):
+        yield _Part("text", text(part))
+        return
+    kind = str(_first(part, "type", "part_kind") or "text")
+    for name, its_kind in _OF_GOOGLE.items():
+        if isinstance(inside := part.get(name), Mapping):
+            kind, part = its_kind, _of_google(inside)
+    if kind in _THOUGHTS or part.get("thought") is True:
+        yield _Part("thought", _plain(_first(part, "thinking", "text", "content", "summary")))
+    elif kind.endswith(_RESULTS):
+        yield _Part("result", result=_result(part, _first(part, "response", "result", "output", "content")))
+    elif kind in _CALLS or kind.endswith("_call"):
+        named = {"name": kind.removesuffix("_call")} if _first(part, *_TOOL_NAMES) is None else {}
+        yield _Part("call", call=call_of({**part, **named}))
+        if (output := _first(part, "output", "outputs", "results", "error")) is not None:
+            yield _Part("result", result=_result({**part, **named}, output))
+    else:
+        yield _Part("text", _written(part))
+
+
+def call_of(value: Any) -> ToolCall:
+    """Return a call of a tool, with the id that it has in its source, ``""`` where it has none.
+
+    Raises:
+        ValueFault: It names no tool.
+    """
+    if not isinstance(value, Mapping):
+        raise expected("a call of a tool", value)
+    inner = next((value[name] for name in ("function", "custom") if isinstance(value.get(name), Mapping)), value)
+    name = _first(inner, *_TOOL_NAMES, "function")
+    if not isinstance(name, str) or not name:
+        raise ValueFault("a call names no tool")
+    given = _first(inner, "arguments", "args", "input", "input_parameters", "server_tool_call", "action")
+    return {"id": _id(value), "name": name, "arguments": as_arguments(given)}
+
+
+def _result(value: Mapping[str, Any], content: Any) -> Message:
+    """Return the result of a call as a message."""
+    content, error = _opened(content)
+    if value.get("error") is not None:
+        error = value["error"]
+    failed = any(value.get(name) is True for name in ("is_error", "isError")) or value.get("status") == "error"
+    message: Message = {"role": "tool", "content": _plain(content)}
+    if id_ := _id(value):
+        message["tool_call_id"] = id_
+    if isinstance(name := _first(value, *_TOOL_NAMES), str):
+        message["name"] = name
+    if isinstance(error, Mapping):
+        error = error.get("message") or as_json(error)
+    if isinstance(error, str) or error is True or failed:
+        message["error"] = error if isinstance(error, str) else message["content"]
+    return message
+
+
+def _opened(content: Any) -> tuple[Any, Any]:
+    """Return a result without the envelope of the Vercel AI SDK or of MCP, and whether it says that the call failed."""
+    if isinstance(content, Mapping):
+        if content.keys() == {"type", "value"}:
+            return content["value"], str(content["type"]).startswith("error-")
+        if isinstance(content.get("content"), list) and content.keys() <= _OF_MCP:
+            return content["content"], content.get("isError")
+    return content, None
+
+
+def _of_google(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a result of Google's contents, where what is no object is put into one."""
+    response = part.get("response")
+    if not isinstance(response, Mapping) or len(response) != 1 or not response.keys() <= {"output", "result", "error"}:
+        return part
+    name, value = next(iter(response.items()))
+    return {**part, "response": value, "is_error": name == "error"}
+
+
+def _id(value: Mapping[str, Any]) -> str:
+    found = _first(value, *_CALL_IDS)
+    return "" if found is None else text(found)
+
+
+def _plain(content: Any) -> str:
+    """Return what a tool returned, or a model thought, as a text: parts joined, anything else as JSON."""
+    if content is None:
+        return ""
+    if isinstance(content, list) and all(isinstance(each, str) or _is_written(each) for each in content):
+        return "\n".join(each if isinstance(each, str) else _written(each) for each in content)
+    if isinstance(content, Mapping | list):
+        return text(as_json(content))
+    return text(content)
+
+
+def _is_written(part: Any) -> bool:
+    return isinstance(part, Mapping) and (part.keys() == {"text"} or part.get("type") in _TEXTS | {"image"})
+
+
+def _written(part: Mapping[str, Any]) -> str:
+    """Return the text of a part, or what stands for a picture, a file and the like."""
+    kind = str(part.get("type") or next((name for name in part if part[name] is not None), "part"))
+    inside = next((each for each in part.values() if isinstance(each, Mapping)), {})
+    for name in ("transcript",) if kind in _FILES else ("text", "refusal", "content", "transcript"):
+        if isinstance(said := part.get(name, inside.get("transcript")), str):
+            return text(said)
+    told = " ".join(str(each.get(name)) for each in (part, inside) for name in _MEDIA) + kind
+    return next((f"[{medium}]" for medium in ("image", "audio", "video") if medium in told), _file_or(kind))
+
+
+def _file_or(kind: str) -> str:
+    return "[file]" if kind in _FILES or kind.startswith(("file", "inline", "input_file")) else f"[{kind}]"
+
+
+def _first(value: Mapping[str, Any], *names: str) -> Any:
+    """Return the first member of these names that is not null."""
+    return next((value[name] for name in names if value.get(name) is not None), None)
