@@ -1,0 +1,271 @@
+"""The content of a span as exports write it: what went in and what came out, for each kind of span.
+
+Tools that export traces agree on little but this: a span has one value that went in and one that came out, each JSON,
+a text that holds JSON, or a text. :func:`with_content` reads the two by the kind of the span. What it cannot read it
+leaves out, and says so in :attr:`~leadline.plugins.traces.span.Span.missing`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from leadline.evaluators.data import GivenChunk, Json, Message, Role, Tool
+from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, Span
+from leadline.tasks.load.messages import as_arguments, given_chunks, messages_of, role_of, tools_of
+from leadline.tasks.load.readers.json_values import Broken, decode
+from leadline.tasks.load.values import ValueFault, printed_by_python
+
+_NAMED: Final[Mapping[Role, tuple[str, ...]]] = {
+    "user": ("input", "inputs", "query", "question", "prompt", "prompts", "messages", "text"),
+    "assistant": ("output", "outputs", "answer", "response", "generations", "choices", "result", "text", "content"),
+}
+"""Names under which an object has what was asked, and what was answered."""
+
+_CONTENTS: Final = ("page_content", "pageContent", "content", "text")
+_URIS: Final = ("doc_uri", "source", "url", "id", "document_id")
+_LISTS: Final = ("documents", "output", "results", "matches")
+_DEEPEST: Final = 5
+"""Objects around a text, a document or an argument that are opened one after another."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS: Final = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (0, 10**9))
+"""The least number of a unit since 1970 that is later than 1973, and its nanoseconds: of nano- to whole seconds."""
+
+
+def inside(value: Any, *path: str) -> dict[str, Any]:
+    """Return the object at a path of names, of which some may be texts that hold JSON; empty where there is none."""
+    for name in path:
+        value = opened(value)
+        value = value.get(name) if isinstance(value, dict) else None
+    value = opened(value)
+    return value if isinstance(value, dict) else {}
+
+
+def first(record: Mapping[str, Any], *names: str) -> Any:
+    """Return the first value of some names that is there."""
+    return next((record[name] for name in names if record.get(name) is not None), None)
+
+
+def text(value: Any) -> str:
+    """Return a text or a number as text, ``""`` for anything else."""
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a list, or one in a text; empty for anything else."""
+    value = opened(value)
+    return value if isinstance(value, list) else []
+
+
+def opened(value: Any, *, marks: str = "[{") -> Any:
+    """Return a value, or what it holds as a JSON text.
+
+    Args:
+        marks: What a text begins with that is looked into; ``""`` for all, where every value is a JSON text.
+    """
+    if not isinstance(value, str) or (marks and value.lstrip()[:1] not in tuple(marks)):
+        return value
+    try:
+        return decode(value.encode("utf-8", "replace"))
+    except Broken:
+        return value
+
+
+def moment(value: Any) -> int:
+    """Return a time as nanoseconds since 1970, 0 for none: a number of any unit, ISO 8601, or a date of a table."""
+    try:
+        if isinstance(value, str) and value.strip():
+            value = int(value) if value.strip().isdecimal() else datetime.fromisoformat(value.strip())
+        if isinstance(value, datetime):
+            at = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return max(0, (at - _EPOCH) // timedelta(microseconds=1) * 1000)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 2**63:
+            return int(value * next(factor for least, factor in _UNITS if value >= least))
+    except (ValueError, OverflowError):
+        pass
+    return 0
+
+
+def amount(value: Any) -> float | None:
+    """Return a number that is not negative, or such a number in a text; ``None`` for anything else."""
+    try:
+        found = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return found if 0 <= found < math.inf else None
+
+
+def count(value: Any) -> int | None:
+    """Return a whole number of at most 64 bits that is not negative; ``None`` for anything else."""
+    found = amount(value)
+    return int(found) if found is not None and found.is_integer() and found < 2**63 else None
+
+
+def rating(value: Any) -> float | bool | str | None:
+    """Return a value that a person or a program gave; ``None`` for what is no number, truth value or word."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, int | float) or (isinstance(value, str) and value) else None
+
+
+def with_content(span: Span, given: Any, returned: Any) -> Span:
+    """Return a span with what went in and what came out, and why not, where it is not here.
+
+    Agents and roots have messages, too, as far as there are any; other spans repeat what stands elsewhere.
+    """
+    if span.kind == "tool":
+        arguments, (result, failed, call) = arguments_of(given), _result(returned)
+        error = failed if span.error is None else span.error
+        missing = NOT_CAPTURED if arguments is None and result is None and error is None else ""
+        span = replace(span, arguments=arguments, result=result, error=error, call_id=span.call_id or call)
+    elif span.kind == "retriever":
+        documents, missing = _documents(returned)
+        span = replace(span, documents=documents)
+        missing = missing if span.error is None else ""
+    elif span.kind == "llm":
+        span = _asked(span, given, returned)
+        missing = NOT_CAPTURED if span.inputs is None or (span.outputs is None and span.error is None) else ""
+    elif span.kind == "agent" or not span.parent:
+        inputs = said(given, "user")
+        return replace(span, inputs=inputs, outputs=_added(inputs, said(returned, "assistant")))
+    else:
+        return span
+    return replace(span, missing=span.missing or missing)
+
+
+def _asked(span: Span, given: Any, returned: Any) -> Span:
+    """Return the span of a model with its messages and the tools that were offered."""
+    given, among = _without_tools(opened(given))
+    inputs, outputs = said(given, "user"), said(returned, "assistant")
+    told = [message for message in outputs or () if message["role"] == "system"]
+    if told:  # a response of OpenAI's repeats the instructions, which are not among what was sent
+        outputs = [message for message in outputs or () if message["role"] != "system"]
+        inputs = inputs if inputs is None or inputs[0]["role"] == "system" else [*told, *inputs]
+    outputs = _added(inputs, outputs)
+    offered = span.tools or next(filter(None, map(tools_in, (among, given, returned))), None)
+    return replace(span, inputs=inputs, outputs=outputs, tools=offered)
+
+
+def _added(inputs: list[Message] | None, outputs: list[Message] | None) -> list[Message] | None:
+    """Return what came out without what went in, where it is repeated in front, as LangGraph's state is."""
+    if inputs and outputs and outputs[: len(inputs)] == inputs:
+        return outputs[len(inputs) :]
+    return outputs
+
+
+def said(value: Any, role: Role) -> list[Message] | None:
+    """Return messages of any shape; a text alone is a message of whoever says it there; ``None`` for no messages.
+
+    Args:
+        value: What went in or came out.
+        role: Who says a text that has no role.
+    """
+    for _ in range(_DEEPEST):
+        found = opened(value)
+        if isinstance(found, dict | list):
+            try:
+                if messages := messages_of(found):
+                    return messages
+            except ValueFault:
+                pass
+        if isinstance(found, dict) and "args" in found and found.keys() <= {"args", "kwargs"}:  # a function's
+            value = [*listed(found["args"]), *inside(found, "kwargs").values()]
+        elif isinstance(found, dict) and (inner := first(found, *_NAMED[role])) is not None:
+            value = inner
+        elif isinstance(found, list) and len(found) == 1:
+            value = found[0]
+        else:
+            break
+    return [{"role": role, "content": value}] if isinstance(value, str) and value.strip() else None
+
+
+def arguments_of(value: Any) -> Mapping[str, Json] | None:
+    """Return what a tool was called with; a text that is no object stands under the name for such texts."""
+    value = _object_in(value)
+    if isinstance(value, dict) and value.keys() == {"input"} and isinstance(inner := _object_in(value["input"]), dict):
+        value = inner  # LangChain's callbacks put all arguments into one
+    return None if value is None else as_arguments(value)
+
+
+def _object_in(value: Any) -> Any:
+    """Return what a text holds as JSON or as Python prints it; any other value as it is."""
+    value = opened(value)
+    printed = printed_by_python(f"[{value}]") if isinstance(value, str) and value[:1] == "{" else None
+    return printed[0] if printed else value
+
+
+def _result(value: Any) -> tuple[str | None, str | None, str]:
+    """Return the text that a tool returned, what failed where it says so, and the id of the call where it is there."""
+    for _ in range(_DEEPEST):
+        if inside(value).keys() != {"output"}:
+            break
+        value = inside(value)["output"]
+    if value is None:
+        return None, None, ""
+    given = inside(value, "kwargs") or inside(value)
+    is_message = role_of(given) == "tool"
+    try:
+        message = messages_of([opened(value) if is_message else {"role": "tool", "content": value}])[0]
+    except (ValueFault, IndexError):
+        return None, None, ""
+    return message["content"], message.get("error"), text(given.get("tool_call_id"))
+
+
+def _documents(value: Any) -> tuple[list[GivenChunk], str]:
+    """Return the texts that were found, in rank order, and why others are not here."""
+    for _ in range(_DEEPEST):
+        value = opened(value)
+        if not isinstance(value, dict):
+            break
+        value = first(value, *_LISTS)
+    if not isinstance(value, list):
+        return [], NOT_CAPTURED
+    chunks: list[GivenChunk] = []
+    missing = ""
+    for element in value:
+        content, uri = (element, "") if isinstance(element, str) else _document(inside(element))
+        if content is None:
+            missing = IDS_ONLY if uri or missing == IDS_ONLY else NOT_CAPTURED
+        else:
+            chunks += given_chunks([(content, uri)])
+    return chunks, missing
+
+
+def _document(record: dict[str, Any]) -> tuple[str | None, str]:
+    record = inside(record, "kwargs") or inside(record, "document") or record
+    content = first(record, *_CONTENTS)
+    uri = text(record.get("doc_uri")) or text(first(inside(record, "metadata"), *_URIS)) or text(first(record, *_URIS))
+    return content if isinstance(content, str) else None, uri
+
+
+def _without_tools(given: Any) -> tuple[Any, list[Any]]:
+    """Return what went in without the tools that Langfuse keeps among the messages, and these tools."""
+    if not isinstance(given, list):
+        return given, []
+    among = [inside(each, "content") for each in given if _is_tool(each)]
+    return [each for each in given if not _is_tool(each)] if among else given, among
+
+
+def _is_tool(message: Any) -> bool:
+    """Say whether a message is a tool that was offered, as Langfuse's handler for LangChain writes them."""
+    content = inside(message, "content") if inside(message).get("role") == "tool" else {}
+    return content.get("type") == "function" and isinstance(content.get("function"), dict)
+
+
+def tools_in(value: Any) -> list[Tool] | None:
+    """Return the tools in a list, or of an object that names some; ``None`` where there are none."""
+    value = opened(value)
+    tools = listed(value.get("tools")) if isinstance(value, dict) else value
+    try:
+        return tools_of(tools) or None if isinstance(tools, list) else None
+    except ValueFault:
+        return None
+
+
+def kept(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Json]:
+    """Return the members of some names that say something."""
+    return {name: record[name] for name in names if record.get(name) not in (None, "", [], {})}

@@ -1,0 +1,164 @@
+"""Traces of MLflow as spans, of versions 2 and 3, alone or in the column ``trace`` of Databricks' evaluation sets."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from leadline.plugins.traces.content import (
+    amount,
+    count,
+    first,
+    inside,
+    listed,
+    moment,
+    opened,
+    rating,
+    text,
+    tools_in,
+    with_content,
+)
+from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, Span, Usage
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "LLM": "llm",
+    "CHAT_MODEL": "llm",
+    "TOOL": "tool",
+    "RETRIEVER": "retriever",
+    "AGENT": "agent",
+    "CHAIN": "chain",
+    "WORKFLOW": "chain",
+    "TASK": "chain",
+}
+_OWN: Final = "mlflow."
+_ERRORS: Final = frozenset({"ERROR", "STATUS_CODE_ERROR", "2"})
+
+
+def recognises(record: Mapping[str, Any]) -> bool:
+    """Say whether a record is a trace, or a row that has one."""
+    return bool(_trace(record))
+
+
+def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
+    """Yield the spans of a trace; where MLflow keeps them in a store of artifacts, one that says so."""
+    trace = _trace(record)
+    info = inside(trace, "info")
+    metadata = inside(info, "trace_metadata") or inside(info, "request_metadata")
+    id_ = text(first(info, "trace_id", "request_id")) or text(first(info, "client_request_id"))
+    session = text(metadata.get("mlflow.trace.session"))
+    spans = [each for each in listed(inside(trace, "data").get("spans")) if isinstance(each, dict)]
+    if trace and not spans:
+        begun = moment(first(info, "request_time", "timestamp_ms"))
+        yield Span(trace=id_, id=id_, start_ns=begun, end_ns=begun, session=session, missing=ELSEWHERE)
+    read = [_span(each, id_, session) for each in spans]
+    ids = {span.id for span in read}
+    root = next((span for span in read if span.parent not in ids), read[0] if read else None)
+    rated = [(text(each.get("span_id")), found) for each in _assessments(info) if (found := _annotated(each))]
+    for span in read:
+        told = tuple(found for of, found in rated if (_hexed(of) == span.id if of else span is root))
+        yield replace(span, annotations=told, metadata=_facts(info, metadata) if span is root else {})
+
+
+def _trace(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the trace that a record is or has, empty where there is none."""
+    for found in (dict(record), inside(record, "trace")):
+        if isinstance(opened(found.get("info")), dict) and _is_trace(inside(found, "info"), inside(found, "data")):
+            return found
+    return {}
+
+
+def _is_trace(info: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
+    named = "trace_id" in info or "request_id" in info
+    return named and (isinstance(opened(data.get("spans")), list) or "trace_metadata" in info or "state" in info)
+
+
+def _span(record: Mapping[str, Any], trace: str, session: str) -> Span:
+    attributes = {name: opened(value, marks="") for name, value in inside(record, "attributes").items()}
+    context, status = inside(record, "context"), inside(record, "status")
+    kind = _KINDS.get(text(attributes.get("mlflow.spanType")).upper(), "other")
+    code = text(first(status, "code", "status_code")) or text(record.get("status_code"))
+    message = text(first(status, "message", "description")) or text(record.get("status_message"))
+    span = Span(
+        trace=trace or _hexed(first(record, "trace_id") or context.get("trace_id")),
+        id=_hexed(first(record, "span_id") or context.get("span_id")),
+        parent=_hexed(first(record, "parent_span_id", "parent_id")),
+        kind=kind,
+        name=text(record.get("name")),
+        start_ns=moment(first(record, "start_time_unix_nano", "start_time", "start_time_ns")),
+        end_ns=moment(first(record, "end_time_unix_nano", "end_time", "end_time_ns")),
+        error=(message or _exception(record)) if code.upper().removeprefix("STATUSCODE.") in _ERRORS else None,
+        session=session,
+        model=_model(attributes) if kind == "llm" else "",
+        tools=tools_in(attributes.get("mlflow.chat.tools")),
+        usage=_usage(attributes) if kind == "llm" else Usage(),
+    )
+    given, returned = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
+    if kind == "llm" and given is None:
+        given = attributes.get("mlflow.chat.messages")
+    return with_content(span, given, returned)
+
+
+def _model(attributes: Mapping[str, Any]) -> str:
+    told = [attributes.get("mlflow.llm.model"), inside(attributes, "mlflow.spanOutputs").get("model")]
+    told.append(inside(attributes, "mlflow.spanInputs").get("model"))
+    return next((text(each) for each in told if text(each)), "")
+
+
+def _usage(attributes: Mapping[str, Any]) -> Usage:
+    usage, cost = inside(attributes, "mlflow.chat.tokenUsage"), inside(attributes, "mlflow.llm.cost")
+    return Usage(count(usage.get("input_tokens")), count(usage.get("output_tokens")), amount(cost.get("total_cost")))
+
+
+def _exception(record: Mapping[str, Any]) -> str:
+    """Return the message of the exception that a span recorded."""
+    found = (inside(each, "attributes") for each in listed(record.get("events")))
+    return next((text(each["exception.message"]) for each in found if "exception.message" in each), "")
+
+
+def _hexed(id_: Any) -> str:
+    """Return an id of OpenTelemetry in hexadecimal digits, which version 3 writes as Base64; others as they are."""
+    given = text(id_)
+    if len(given) in (12, 24) and given.endswith("="):
+        try:
+            return b64decode(given, validate=True).hex()
+        except (binascii.Error, ValueError):
+            return given
+    return given.removeprefix("0x")
+
+
+def _assessments(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what was said of a trace; what somebody has corrected since is not."""
+    for each in listed(info.get("assessments")):
+        if isinstance(each, dict) and each.get("valid") is not False:
+            yield each
+
+
+def _annotated(assessment: Mapping[str, Any]) -> Annotated | None:
+    """Return feedback as an annotation; what people expect is none, see :func:`_facts`."""
+    source, name = inside(assessment, "source"), text(first(assessment, "assessment_name", "name"))
+    value = rating(inside(assessment, "feedback").get("value"))
+    if value is None or not name:
+        return None
+    return Annotated(
+        name=name,
+        value=value,
+        person=text(source.get("source_id")),
+        human=text(source.get("source_type")).upper() == "HUMAN",
+        note=text(assessment.get("rationale")),
+    )
+
+
+def _facts(info: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what users noted of a trace, and what they expected of it."""
+    tags = inside(info, "tags")
+    noted = {name: value for name, value in tags.items() if not name.startswith(_OWN)}
+    user = {"user": metadata["mlflow.trace.user"]} if metadata.get("mlflow.trace.user") else {}
+    for each in _assessments(info):
+        expected = inside(each, "expectation")
+        value = opened(first(expected, "value") or inside(expected, "serialized_value").get("value"))
+        if value is not None and text(first(each, "assessment_name", "name")):
+            noted[f"expected.{text(first(each, 'assessment_name', 'name'))}"] = value
+    return user | noted
