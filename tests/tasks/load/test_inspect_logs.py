@@ -11,6 +11,9 @@ import pytest
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.dataset import load_dataset
+from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.readers.inspect_archive import read_archive
+from leadline.tasks.load.source import SourceFile
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import tables
 
@@ -84,6 +87,73 @@ def test_samples_are_cases_with_their_answers(tmp_path: Path, form: str) -> None
     failed = lines["3"]
     assert (failed["question"], failed["expected_answers"]) == ("Where?", ["harbour", "port"])
     assert (failed["actual_answer"], failed["error"]) == (None, "time is up")
+
+
+def in_chunks(folder: Path, samples: list[dict[str, Any]], **refs: Any) -> Path:
+    """Write an archive whose first sample is in one file, and whose others are in chunks of two messages."""
+    path = folder / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("_journal/start.json", "{}")
+        file.writestr(f"samples/{samples[0]['id']}_epoch_1.json", json.dumps(samples[0]))
+        for one in samples[1:]:
+            name = f"samples/{one['id']}_epoch_{one['epoch']}"
+            shell = one | {"input": "attachment://1", "message_refs": refs.get("message_refs", [[0, 1], [2, 3]])}
+            messages = [
+                {"role": "user", "content": "attachment://1"},
+                {"role": "user", "content": "of an event"},
+                ANSWER,
+            ]
+            for chunk, content in {
+                "sample": {key: value for key, value in shell.items() if key not in ("messages", "metadata", "events")},
+                "metadata": one["metadata"],
+                "skeleton": [],
+                "messages/2": messages[2:],
+                "messages/0": messages[:2],
+                "events/0": [{"event": "big"}],
+                "events/stats": {},
+                "calls/0": [],
+                "attachments/0": ["never used", 'When does it start? It says "attachment://0".'],
+            }.items():
+                file.writestr(f"{name}/{chunk}.json", json.dumps(content))
+        file.writestr("header.json", "{}")
+    return path
+
+
+ANSWER = {"role": "assistant", "content": "At nine."}
+
+
+def test_samples_in_chunks_stand_beside_those_in_one_file(tmp_path: Path) -> None:
+    samples = [sample("c0", "At seven."), sample("a/b", "At nine."), sample("c2", "At ten.", epoch=2)]
+    path = in_chunks(tmp_path, samples)
+    lines = loaded(tmp_path / "store", path)
+    assert {name: line["actual_answer"] for name, line in lines.items()} == {
+        "c0": "At seven.",
+        "a/b": "At nine.",
+        "c2 epoch 2": "At ten.",
+    }
+    assert lines["a/b"]["question"] == 'When does it start? It says "attachment://0".'
+    assert [chunk["content"] for chunk in lines["a/b"]["retrieved_context"]] == ["It starts at seven."]
+    faults = Faults("log.eval")
+    read = [item.value for block in read_archive(SourceFile.at(path), faults) for item in block.items()]
+    assert [message["content"] for message in read[1]["messages"]] == [lines["a/b"]["question"], "At nine."]
+    assert not faults
+
+
+@pytest.mark.parametrize("refs", [[[0, 9]], [[2, 1]], [[0, 3]] * 40_000, [3], None, "ab", [["a", "b"]]])
+def test_a_sample_in_chunks_whose_messages_are_not_there_is_refused(tmp_path: Path, refs: Any) -> None:
+    samples = [sample("c0", "At seven."), sample("c1", "At nine.")]
+    with pytest.raises(DatasetError, match=r"'samples/c1_epoch_1/sample.json' cannot be read"):
+        loaded(tmp_path / "store", in_chunks(tmp_path, samples, message_refs=refs))
+
+
+def test_an_attachment_that_is_repeated_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("_journal/start.json", "{}")
+        file.writestr("samples/c_epoch_1/sample.json", json.dumps({"id": ["attachment://0"] * 1000}))
+        file.writestr("samples/c_epoch_1/attachments/0.json", json.dumps(["x" * 100_000]))
+    with pytest.raises(DatasetError, match="with its attachments it is larger than 64 MiB"):
+        loaded(tmp_path / "store", path)
 
 
 def test_a_broken_archive_is_refused_with_the_sample_that_is_broken(tmp_path: Path) -> None:
