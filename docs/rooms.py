@@ -10,7 +10,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 ORDER: Final = {
     "evaluators": "ground data settings text models judge_client core judge retrieval generation summarization agent "
-    "citations classification code fairness matching pairwise performance privacy robustness structured style vision",
+    "conversation citations classification code fairness matching pairwise performance privacy robustness structured "
+    "style vision",
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
     "flows": "shared prefect command dispatch certify_judges check_judges evaluate collect compare perturb generate "

@@ -411,6 +411,24 @@ def context_relevancy_soft(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def conversation_completeness(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of what the user wanted from a conversation that was done.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def cost(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -832,6 +850,24 @@ def json_valid(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def knowledge_retention(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the facts told by the user that an answer does not forget.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def language(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1069,6 +1105,24 @@ def pii_leakage(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def plan_adherence(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the steps of an agent's own plan that it followed.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def quoted_spans(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1183,6 +1237,24 @@ def regex(
         pattern: The pattern, in the syntax of Python's re; flags stand in it, as in (?i). A row's own, in its
             metadata under the key regex, goes before it.
         match: Where it must match: somewhere (search), the whole answer (whole), or nowhere (absent).
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def role_adherence(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Whether an answer stays in the role that the assistant is to have.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1445,6 +1517,60 @@ def tokens(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def tool_argument_grounding(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the calls of tools whose arguments rest on what was said or returned before.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def tool_output_use(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the answer's claims that the turn's tools or retrieved texts bear out.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def tool_selection(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the calls of tools that were the right ones to make.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def toxicity(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1461,6 +1587,24 @@ def toxicity(
         min_test_cases: Report a problem when fewer rows were scored.
         toxicity_model: Detoxify's model: 'original', 'unbiased' or 'multilingual'; or another multi-label
             classifier with the same labels: a Hugging Face id, optionally ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def turn_relevancy(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Relevance of an answer to what the user says, given what was said before.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from leadline.evaluators.core import EvalContext, Evaluator, describe
 from leadline.evaluators.data import (
     ContextChunk,
+    Messages,
     NotApplicable,
     Reason,
     RivalAnswer,
@@ -31,9 +32,22 @@ from leadline.evaluators.data import (
     RowScore,
     Source,
     Unscored,
+    calls_of,
 )
 from leadline.evaluators.ground import LeadlineError, ModelUnavailable
 from leadline.evaluators.settings import Settings
+
+_SAID: Final[Messages] = (
+    {"role": "user", "content": "When does the pump start?"},
+    {
+        "role": "assistant",
+        "content": "",
+        "reasoning": "I look it up, then I answer.",
+        "tool_calls": [{"id": "1", "name": "find_hours", "arguments": {"machine": "pump"}}],
+    },
+    {"role": "tool", "tool_call_id": "1", "name": "find_hours", "content": "07:00 to 09:00"},
+    {"role": "assistant", "content": "It starts at seven, and it stops at nine. Call 555-0199."},
+)
 
 PLAIN: Final = Row(
     case="plain",
@@ -64,6 +78,19 @@ PLAIN: Final = Row(
     output_tokens=18,
     original_answer="It starts at seven. Call 555-0199.",
     rival_answers=(RivalAnswer("other", "At seven."), RivalAnswer("third", "It starts at eight.")),
+    messages=_SAID,
+    history=({"role": "user", "content": "I am Ada."}, {"role": "assistant", "content": "Good morning."}),
+    tool_calls=calls_of(_SAID),
+    tools=({"name": "find_hours", "description": "When a machine runs.", "parameters": {"type": "object"}},),
+    steps=({"step": 0, "kind": "agent", "name": "answer"}, {"step": 1, "parent": 0, "kind": "tool", "name": "find"}),
+    expected_tool_calls=({"name": "find_hours", "arguments": {"machine": "pump"}},),
+    expected_outcome="The user knows when the pump starts.",
+    scenario={
+        "scenario": "Somebody asks about the pump.",
+        "chatbot_role": "the voice of the engine room",
+        "topics": ["pumps"],
+        "policy": ["Tell no telephone numbers."],
+    },
 )
 """A row that has everything."""
 
@@ -86,7 +113,7 @@ ABSURD: Final = {
 }
 """Texts that have broken evaluators, by what is odd about them."""
 
-TEXT_FIELDS: Final = ("question", "expected_answers", "retrieved_context", "actual_answer")
+TEXT_FIELDS: Final = ("question", "expected_answers", "retrieved_context", "actual_answer", "messages")
 
 _CRASHES: Final = (Reason.EVALUATOR_ERROR, Reason.TIMEOUT)
 
@@ -287,8 +314,24 @@ def with_text(field: str, name: str, text: str) -> Row:
     Args:
         field: One of :data:`TEXT_FIELDS`.
     """
-    value = {"expected_answers": (text,), "retrieved_context": (ContextChunk(text),)}.get(field, text)
-    return replace(PLAIN, case=f"{name} as {field}", **{field: value})  # type: ignore[arg-type]
+    changed: dict[str, object] = {field: text}
+    if field == "expected_answers":
+        changed = {field: (text,)}
+    elif field == "retrieved_context":
+        changed = {field: (ContextChunk(text),)}
+    elif field == "messages":
+        said = _conversation(text)
+        changed = {"messages": said, "history": said, "tool_calls": calls_of(said)}
+    return replace(PLAIN, case=f"{name} as {field}", **changed)  # type: ignore[arg-type]
+
+
+def _conversation(text: str) -> Messages:
+    return (
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": text, "tool_calls": [{"id": "1", "name": text, "arguments": {text: text}}]},
+        {"role": "tool", "tool_call_id": "1", "name": text, "content": text, "error": text},
+        {"role": "assistant", "content": text},
+    )
 
 
 def everywhere(name: str, text: str) -> Row:

@@ -26,8 +26,10 @@ from leadline.evaluators.core.spec import Effect as Effect
 from leadline.evaluators.core.spec import JudgeKey as JudgeKey
 from leadline.evaluators.core.spec import Lane as Lane
 from leadline.evaluators.core.spec import Metric as Metric
+from leadline.evaluators.core.spec import OverTurns as OverTurns
 from leadline.evaluators.core.spec import Params as Params
 from leadline.evaluators.core.spec import Spec as Spec
+from leadline.evaluators.core.spec import Unit as Unit
 from leadline.evaluators.core.spec import boolean_metrics as boolean_metrics
 from leadline.evaluators.core.spec import effect_of as effect_of
 from leadline.evaluators.core.spec import one_metric as one_metric

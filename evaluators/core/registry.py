@@ -40,6 +40,7 @@ FAMILIES: Final = (
     "summarization",
     "classification",
     "robustness",
+    "conversation",
     "agent",
     "vision",
     "performance",

@@ -37,10 +37,12 @@ from leadline.evaluators.judge.judge_file import (
     user_file,
 )
 from leadline.evaluators.judge.prompting import Prompt, prompt
+from leadline.evaluators.judge.transcript import call_text
 from leadline.evaluators.judge.verdicts import (
     PARTS,
     AnyVerdict,
     Assessment,
+    FoundItems,
     Verdicts,
     VerdictsOrIdk,
     as_json,
@@ -208,17 +210,28 @@ class VerdictsFromFile(_FromFile):
         if settled is not None:
             return settled
         asks = self._asks
-        items = (
-            await parts_of(judge, asks.of, row.actual_answer or "")
-            if asks.of in PARTS
-            else tuple(chunk.content for chunk in row.retrieved_context)
-        )
-        (texts,) = self.shown(row)
-        shape = VerdictsOrIdk if asks.idk else Verdicts
-        verdicts = await one_each(judge, self.judge_file.prompt_name, items, shape=shape, **texts)
+        items, verdicts = await self._judged(row, judge)
         yes = count_of(verdicts)
+        message = asks.said(yes, len(items))
         value = yes / len(items) if items else asks.without
-        return RowScore({self.metrics[0].key: value}, self._evidence(row, items, verdicts, asks.said(yes, len(items))))
+        if isinstance(value, str):
+            return RowScore.not_applicable(self.row_metrics, message)
+        return RowScore({self.metrics[0].key: value}, self._evidence(row, items, verdicts, message))
+
+    async def _judged(self, row: Row, judge: Judge) -> tuple[Sequence[str], Sequence[AnyVerdict]]:
+        """Return the items of a row with a verdict on each."""
+        asks, name = self._asks, self.judge_file.prompt_name
+        (texts,) = self.shown(row)
+        if asks.of == "found":
+            found = (await judge.ask(name, FoundItems, **texts)).items
+            return [each.item for each in found], found
+        items: Sequence[str] = [chunk.content for chunk in row.retrieved_context]
+        if asks.of == "calls":
+            items = [call_text(call.name, call.arguments) for call in row.tool_calls or ()]
+        elif asks.of in PARTS:
+            items = await parts_of(judge, asks.of, row.actual_answer or "")
+        shape = VerdictsOrIdk if asks.idk else Verdicts
+        return items, await one_each(judge, name, items, shape=shape, **texts)
 
     def _evidence(self, row: Row, items: Sequence[str], verdicts: Sequence[AnyVerdict], message: str) -> Evidence:
         of, noted = self._asks.of, self._asks.noted
@@ -324,6 +337,7 @@ def _spec(judge_file: JudgeFile, file_name: str) -> Spec:
         keywords=("judge", *judge_file.keywords),
         source=judge_file.source or file_name,
         suits=judge_file.suits,
+        unit=judge_file.unit,
     )
 
 
@@ -343,6 +357,7 @@ def _metrics(judge_file: JudgeFile) -> tuple[Metric, ...]:
             primary=True,
             description=text.description or judge_file.description,
             share=judge_file.rating,
+            over_turns=text.over_turns,
         ),
     )
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from leadline.evaluators.core import FAMILIES, DataKind
+from leadline.evaluators.core import FAMILIES, DataKind, OverTurns, Unit
 from leadline.evaluators.data import Json, Row, RowField
 from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of
 from leadline.evaluators.judge.prompting import RowPrompt, user_prompt
@@ -31,7 +31,10 @@ from leadline.evaluators.judge.prompting import RowPrompt, user_prompt
 MOST_BYTES: Final = 1_000_000
 _HYPHENS: Final = "---\n"
 
-Input: TypeAlias = Literal["question", "expected_answer", "retrieved_context", "actual_answer"]
+Input: TypeAlias = Literal[
+    "question", "expected_answer", "retrieved_context", "actual_answer", "messages", "history", "tool_calls", "tools",
+    "expected_outcome", "scenario",
+]  # fmt: skip
 F = TypeVar("F", bound="JudgeFile")
 
 
@@ -68,11 +71,16 @@ class Settled(_FileTable):
 
 
 class MetricText(_FileTable):
-    """The names of the metric, where they are not the evaluator's; its key is the last part of the id by default."""
+    """The names of the metric, where they are not the evaluator's; its key is the last part of the id by default.
+
+    Attributes:
+        over_turns: How the values of a conversation's turns make its own.
+    """
 
     key: Key | None = None
     name: str | None = Field(None, min_length=1, max_length=200)
     description: str | None = Field(None, min_length=1, max_length=5_000)
+    over_turns: OverTurns = "mean"
 
 
 class JudgeFile(_FileTable):
@@ -84,6 +92,7 @@ class JudgeFile(_FileTable):
         description: What is judged, in a sentence.
         details: The rest of its page: the method and its edge cases, in Markdown.
         prompt: What the judge is asked.
+        unit: Whether it judges each turn of a conversation, or the conversation as a whole.
         family: The topic that it is listed under.
         classes: The words of which the judge must say exactly one.
         scale: Least and greatest number that the judge may say.
@@ -108,6 +117,7 @@ class JudgeFile(_FileTable):
     description: str = Field(min_length=1, max_length=5_000)
     details: str = Field("", max_length=50_000)
     prompt: str = Field(min_length=1, max_length=200_000)
+    unit: Unit = "turn"
     family: str = "generation"
     classes: tuple[Word, ...] = ()
     scale: tuple[float, float] | None = None
@@ -214,12 +224,14 @@ class JudgeFile(_FileTable):
     def settled(self, row: Row) -> Settled | None:
         """Return the result of a row that a blank field decides."""
         texts: Mapping[Input, str] = {
-            "question": row.question or "",
             "expected_answer": "".join(row.expected_answers),
             "retrieved_context": "".join(chunk.content for chunk in row.retrieved_context),
-            "actual_answer": row.actual_answer or "",
         }
-        return next((settled for field, settled in self.blank.items() if not texts[field].strip()), None)
+        for field, settled in self.blank.items():
+            value = texts[field] if field in texts else getattr(row, field)
+            if not (value.strip() if isinstance(value, str) else value):
+                return settled
+        return None
 
 
 class UserFile(JudgeFile):
@@ -256,6 +268,11 @@ class UserFile(JudgeFile):
         """The fields that the prompt shows."""
         return self.asked.fields
 
+    @property
+    def required(self) -> tuple[RowField, ...]:
+        """The fields that the prompt shows, but for what was said before: a first turn has no history."""
+        return tuple(field for field in self.listed if field is not RowField.HISTORY) or self.listed
+
     def identity(self) -> dict[str, Json]:
         """Return what a score depends on, apart from the prompt; on a scale ``passing`` is but the threshold."""
         out: dict[str, Json] = {}
@@ -273,18 +290,18 @@ class ItemVerdicts(_FileTable):
     """A yes or no about each of several items; the metric is the share of yes.
 
     Attributes:
-        of: The items, which the prompt numbers as ``items``: the retrieved contexts, or what the judge first lists of
-            the answer.
+        of: The items, which the prompt numbers as ``items``: the retrieved contexts, the calls of tools, or what the
+            judge first lists of the answer. Those that are ``found`` the judge lists itself, with a verdict on each.
         message: The evidence's sentence, in which ``{yes}`` and ``{all}`` stand for the counts.
-        without: The value of an answer of which nothing is listed.
-        without_message: The sentence of such an answer, if it has another.
+        without: The value of a row of which nothing is listed.
+        without_message: The sentence of such a row, if it has another.
         idk: Whether the judge may say that it does not know, which is no yes.
         noted: What a context is noted as where the verdict is yes, and where it is not.
     """
 
-    of: Literal["contexts", "statements", "claims", "opinions"]
+    of: Literal["contexts", "statements", "claims", "opinions", "calls", "found"]
     message: str = Field(max_length=1_000)
-    without: float = Field(0.0, ge=0, le=1)
+    without: Annotated[float, Field(ge=0, le=1)] | Literal["not applicable"] = 0.0
     without_message: str = Field("", max_length=1_000)
     idk: bool = False
     noted: tuple[Word, Word] | None = None
@@ -311,6 +328,7 @@ class BuiltInFile(JudgeFile):
         inputs: The fields that it is about, in the reference's order.
         needs: The fields without which a row is not applicable, if these are not the inputs.
         shows: The fields that the prompt's variables show.
+        needs_of_scenario: The key of the scenario whose text a row must have.
         verdicts: Instead of classes, a scale or a rating: verdicts on several items.
         context_as: A variable in which a second call shows the retrieved context, where the parameter
             ``evaluate_retrieved_context`` is set; a row whose context fails fails.
@@ -322,6 +340,7 @@ class BuiltInFile(JudgeFile):
     inputs: Inputs
     needs: Inputs | None = None
     shows: dict[Key, Inputs]
+    needs_of_scenario: Key | None = None
     verdicts: ItemVerdicts | None = None
     context_as: Key | None = None
     asked_as: Key | None = None
@@ -361,9 +380,17 @@ class BuiltInFile(JudgeFile):
     def shown(self) -> tuple[RowField, ...]:
         """The fields that the prompt shows, and the one that the items are of."""
         fields = {*self.asked.fields}
-        if self.verdicts is not None:
-            fields.add(RowField.RETRIEVED_CONTEXT if self.verdicts.of == "contexts" else RowField.ACTUAL_ANSWER)
+        if self.verdicts is not None and self.verdicts.of != "found":
+            named = {"contexts": RowField.RETRIEVED_CONTEXT, "calls": RowField.TOOL_CALLS}
+            fields.add(named.get(self.verdicts.of, RowField.ACTUAL_ANSWER))
         return tuple(field for field in RowField if field in fields)
+
+    def settled(self, row: Row) -> Settled | None:
+        """Return the result of a row that a blank field decides, or that its scenario says too little for."""
+        key = self.needs_of_scenario
+        if key and not str((row.scenario or {}).get(key) or "").strip():
+            return Settled(result="not applicable", message=f"The scenario has no {key}.")
+        return super().settled(row)
 
 
 def user_file(file: Path) -> UserFile:

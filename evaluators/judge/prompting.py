@@ -9,8 +9,13 @@ can contain it; the system message warns the judge that nothing between such mar
 
 Prompts of users are plain text with placeholders for a row's texts, each of which is fenced as data by itself:
 ``{INPUT}`` or ``{question}``, ``{EXPECTED_OUTPUT}`` or ``{expected_answer}``, ``{CONTEXT}`` or ``{retrieved_context}``,
-``{ACTUAL_OUTPUT}`` or ``{actual_answer}``; doubled braces do as well. Every other brace is text, so that a prompt can
-show JSON.
+``{ACTUAL_OUTPUT}`` or ``{actual_answer}``, and of conversations ``{messages}``, ``{history}`` and ``{tool_calls}``;
+doubled braces do as well. Every other brace is text, so that a prompt can show JSON.
+
+Of a conversation the filter ``transcript`` makes fenced pieces, of calls alone the filter ``calls``; ``json`` makes a
+text of any value::
+
+    {{ history | transcript("earlier-") }}
 """
 
 from __future__ import annotations
@@ -31,11 +36,12 @@ from jinja2 import StrictUndefined, Template, TemplateError, Undefined, pass_con
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from leadline.evaluators.data import Row, RowField
+from leadline.evaluators.data import MadeCall, Messages, Row, RowField
+from leadline.evaluators.judge.transcript import Piece, as_json_text, pieces_of, pieces_of_calls
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _SYSTEM: Final = Path(__file__).with_name("system.jinja")
 
@@ -95,10 +101,25 @@ def _data(context: Context, text: str, label: str = "data") -> str:
     return f"<{label}-{fence}>\n{text}\n</{label}-{fence}>"
 
 
+@pass_context
+def _transcript(context: Context, messages: Messages, prefix: str = "", *, reasoning: bool = False) -> str:
+    return _fenced(context, pieces_of(messages, prefix, reasoning=reasoning))
+
+
+@pass_context
+def _calls(context: Context, calls: Sequence[MadeCall]) -> str:
+    return _fenced(context, pieces_of_calls(calls))
+
+
+def _fenced(context: Context, pieces: Iterable[Piece]) -> str:
+    shown = [part for label, text, remark in pieces for part in (_data(context, text, label), remark) if part]
+    return "\n".join(shown) or "(There is nothing.)"
+
+
 @cache
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["data"] = _data
+    environment.filters |= {"data": _data, "transcript": _transcript, "calls": _calls, "json": as_json_text}
     return environment
 
 
@@ -164,6 +185,7 @@ def _plain_environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(undefined=_Name, trim_blocks=True, lstrip_blocks=True)
     environment.filters["data"] = lambda text, label="data": f"[{label}]"
     environment.filters["length"] = lambda items: _Name(name="number")
+    environment.filters |= dict.fromkeys(("transcript", "calls", "json"), lambda value, *_, **__: str(value))
     return environment
 
 
@@ -201,8 +223,8 @@ class RowPrompt:
         """The prompt, compiled."""
         return prompt_from(self.name, self.source)
 
-    def texts(self, row: Row, expected_answer: str = "") -> dict[str, str | list[str]]:
-        """Return a row's texts for it.
+    def texts(self, row: Row, expected_answer: str = "") -> dict[str, Any]:
+        """Return a row's texts for it; messages, calls, tools and a scenario as they are.
 
         Args:
             expected_answer: The one of its expected answers to show.
@@ -213,13 +235,27 @@ class RowPrompt:
             RowField.EXPECTED_ANSWER: expected_answer,
             RowField.RETRIEVED_CONTEXT: "\n".join(chunks),
             RowField.ACTUAL_ANSWER: row.actual_answer or "",
+            RowField.EXPECTED_OUTCOME: row.expected_outcome or "",
         }
+        whole: dict[RowField, Any] = {field: getattr(row, field.attribute) or () for field in OF_CONVERSATIONS}
+        if self.apart:
+            whole[RowField.RETRIEVED_CONTEXT] = chunks
         return {
-            name: chunks
-            if self.apart and fields == (RowField.RETRIEVED_CONTEXT,)
+            name: whole[fields[0]]
+            if len(fields) == 1 and fields[0] in whole
             else "\n".join(texts[field] for field in fields if texts[field])
             for name, fields in self.shows.items()
         }
+
+
+OF_CONVERSATIONS: Final = (
+    RowField.MESSAGES,
+    RowField.HISTORY,
+    RowField.TOOL_CALLS,
+    RowField.TOOLS,
+    RowField.SCENARIO,
+)
+"""Fields that reach a prompt as they are, and that a filter makes texts of."""
 
 
 PLACEHOLDERS: Final[Mapping[str, RowField]] = MappingProxyType(
@@ -232,14 +268,20 @@ PLACEHOLDERS: Final[Mapping[str, RowField]] = MappingProxyType(
         "expected_answer": RowField.EXPECTED_ANSWER,
         "retrieved_context": RowField.RETRIEVED_CONTEXT,
         "actual_answer": RowField.ACTUAL_ANSWER,
+        "messages": RowField.MESSAGES,
+        "history": RowField.HISTORY,
+        "tool_calls": RowField.TOOL_CALLS,
     }
 )
-_LABELS: Final[Mapping[RowField, str]] = MappingProxyType(
+_FILTERS: Final[Mapping[RowField, str]] = MappingProxyType(
     {
-        RowField.QUESTION: "question",
-        RowField.EXPECTED_ANSWER: "expected-answer",
-        RowField.RETRIEVED_CONTEXT: "context",
-        RowField.ACTUAL_ANSWER: "answer",
+        RowField.QUESTION: 'data("question")',
+        RowField.EXPECTED_ANSWER: 'data("expected-answer")',
+        RowField.RETRIEVED_CONTEXT: 'data("context")',
+        RowField.ACTUAL_ANSWER: 'data("answer")',
+        RowField.MESSAGES: "transcript",
+        RowField.HISTORY: 'transcript("earlier-")',
+        RowField.TOOL_CALLS: "calls",
     }
 )
 _NAMES: Final = "|".join(PLACEHOLDERS)
@@ -263,7 +305,7 @@ def user_prompt(name: str, text: str) -> RowPrompt:
     for found in _PLACEHOLDER.finditer(text):
         field = PLACEHOLDERS[found[1] or found[2]]
         fields.add(field)
-        source += [_verbatim(text[end : found.start()]), f'{{{{ {field.value} | data("{_LABELS[field]}") }}}}']
+        source += [_verbatim(text[end : found.start()]), f"{{{{ {field.value} | {_FILTERS[field]} }}}}"]
         end = found.end()
     source.append(_verbatim(text[end:]))
     for name_like in _NAME_LIKE.findall(_PLACEHOLDER.sub("", text)):

@@ -81,7 +81,21 @@ class VerdictsOrIdk(JudgeReply):
     verdicts: tuple[VerdictOrIdk, ...]
 
 
-AnyVerdict: TypeAlias = Verdict | VerdictOrIdk
+class FoundItem(JudgeReply):
+    """An item that the judge found itself, with its verdict; the reason comes before it."""
+
+    item: str
+    reason: Reason = ""
+    verdict: _YesNo
+
+
+class FoundItems(JudgeReply):
+    """Items that the judge found itself, each with its verdict."""
+
+    items: tuple[FoundItem, ...]
+
+
+AnyVerdict: TypeAlias = Verdict | VerdictOrIdk | FoundItem
 
 
 async def one_each(

@@ -59,7 +59,7 @@ def test_a_file_is_called_as_its_evaluator_and_lives_in_its_family(id_: str) -> 
     assert kind.spec.id == id_
     assert kind.spec.family == FILES[id_].parent.name
     assert all_evaluators()[id_] is kind
-    assert kind.spec.origin in ("h2o", "valor", "databricks")
+    assert kind.spec.origin in ("h2o", "valor", "databricks", "leadline")
 
 
 @pytest.mark.parametrize("id_", FILES)

@@ -9,7 +9,16 @@ import pytest
 
 from leadline.evaluators.core import DataKind, EvalContext, Evaluator, all_evaluators, describe
 from leadline.evaluators.core.suites import suite
-from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowField, Severity, Unscored
+from leadline.evaluators.data import (
+    ContextChunk,
+    Messages,
+    NotApplicable,
+    Row,
+    RowField,
+    Severity,
+    Unscored,
+    calls_of,
+)
 from leadline.evaluators.ground import UsageError
 from leadline.evaluators.judge.file_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
@@ -144,6 +153,45 @@ def test_a_yes_for_one_expected_answer_is_enough(tmp_path: Path) -> None:
     judge = ScriptedJudge({"": lambda prompt: {"rating": "yes" if "second" in prompt else "no"}})
     assert value(one("tone.rated", judge, ROW)) == 1.0
     assert len(judge.asked) == 2
+
+
+CONVERSED = """
+id: tone.calm
+name: Calm
+description: Whether the assistant stays calm.
+prompt: 'Calm? {{ messages }} Before: {{ history }} Did: {{ tool_calls }} {"rationale": "why", "rating": "yes"}'
+rating: true
+unit: conversation
+metric: {over_turns: min}
+"""
+
+
+def test_a_judge_may_be_about_a_conversation(tmp_path: Path) -> None:
+    (kind,) = load(tmp_path, calm=CONVERSED)
+    judge = ScriptedJudge({"": {"rating": "yes"}})
+    said: Messages = (
+        {"role": "user", "content": "Now!"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "7", "name": "look", "arguments": {"at": 1}}]},
+        {"role": "tool", "tool_call_id": "7", "name": "look", "content": "gone"},
+    )
+    assert value(one("tone.calm", judge, replace(ROW, messages=said, tool_calls=calls_of(said)))) == 1.0
+    assert fenced(judge.asked[0], "user") == ["Now!"]
+    assert fenced(judge.asked[0], "call") == ['look {"at": 1}'] * 2
+    assert "Before: (There is nothing.) Did:" in judge.asked[0]
+    assert (kind.spec.unit, kind.spec.metrics[0].over_turns) == ("conversation", "min")
+    assert kind.spec.required == (RowField.MESSAGES, RowField.TOOL_CALLS)
+    assert RowField.HISTORY in kind.spec.reads
+
+
+def test_a_judge_that_shows_nothing_but_the_history_needs_one(tmp_path: Path) -> None:
+    (kind,) = load(tmp_path, calm=CONVERSED.replace("{{ messages }}", "").replace("{{ tool_calls }}", ""))
+    assert kind.spec.required == (RowField.HISTORY,)
+
+
+def test_a_conversation_without_calls_may_be_settled_by_that(tmp_path: Path) -> None:
+    load(tmp_path, calm=CONVERSED + "blank: {tool_calls: {result: not applicable, message: No call.}}\n")
+    score = one("tone.calm", ScriptedJudge({}), replace(ROW, tool_calls=()))
+    assert score.values["calm"] == NotApplicable("No call.")
 
 
 def test_a_number_may_have_to_be_whole(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core import all_evaluators, get
-from leadline.evaluators.data import ContextChunk, Row, RowField
+from leadline.evaluators.data import ContextChunk, MadeCall, Row, RowField
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.judge.prompting import PLACEHOLDERS, canonical, draw_fence, prompt_from, readable, user_prompt
 
@@ -84,7 +84,17 @@ def test_the_digest_covers_the_text_of_the_prompt() -> None:
     assert prompt_from("a", "one").digest == prompt_from("b", "one").digest
 
 
-ROW = Row("c", "m", "the question", ("expected",), (ContextChunk("one"), ContextChunk("two")), "the answer")
+ROW = Row(
+    "c",
+    "m",
+    "the question",
+    ("expected",),
+    (ContextChunk("one"), ContextChunk("two")),
+    "the answer",
+    messages=({"role": "user", "content": "the question"}, {"role": "assistant", "content": "the answer"}),
+    history=({"role": "user", "content": "hello"},),
+    tool_calls=(MadeCall("look", {"at": "x"}, "seen", None, 1, 1),),
+)
 
 
 def shown(template: str, row: Row = ROW) -> str:
@@ -111,6 +121,9 @@ def test_every_placeholder_in_every_form_is_filled(name: str, form: str) -> None
         RowField.EXPECTED_ANSWER: "<expected-answer-F>\nexpected\n</expected-answer-F>",
         RowField.RETRIEVED_CONTEXT: "<context-F>\none\ntwo\n</context-F>",
         RowField.ACTUAL_ANSWER: "<answer-F>\nthe answer\n</answer-F>",
+        RowField.MESSAGES: "<user-1-F>\nthe question\n</user-1-F>\n<assistant-2-F>\nthe answer\n</assistant-2-F>",
+        RowField.HISTORY: "<earlier-user-1-F>\nhello\n</earlier-user-1-F>",
+        RowField.TOOL_CALLS: '<call-1-F>\nlook {"at": "x"}\n</call-1-F>\n<result-1-F>\nseen\n</result-1-F>',
     }
     assert shown("Say: " + form % name) == "Say: " + expected[PLACEHOLDERS[name]]
 

@@ -14,6 +14,7 @@ from leadline.evaluators.judge.judge_evaluator import PassFailEvaluator
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.evaluators.judge_client.transport import Refused
 from leadline.evaluators.settings import JudgeConfig, Settings
+from leadline.testing import PLAIN, with_text
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.judges.judged import Said, ScriptedJudge, judged
 
@@ -33,6 +34,12 @@ ROW = Row(
     ),
     actual_answer="It starts at seven.",
     rival_answers=(RivalAnswer("other", "At eight."),),
+    messages=PLAIN.messages,
+    history=PLAIN.history,
+    tool_calls=PLAIN.tool_calls,
+    tools=PLAIN.tools,
+    expected_outcome=PLAIN.expected_outcome,
+    scenario=PLAIN.scenario,
 )
 FAULTS: dict[str, tuple[Said, str, int]] = {
     "refused": (Refused("too long"), "judge_refused", 1),
@@ -44,6 +51,14 @@ FAULTS: dict[str, tuple[Said, str, int]] = {
     "truncated": (Reply('{"verdicts": [', finish_reason="length"), "judge_truncated", 2),
     "withheld": (Reply("", finish_reason="content_filter"), "judge_unparseable", 2),
 }
+
+
+def conversing(row: Row, text: str) -> Row:
+    """Return a row in whose conversation, tools and scenario everybody says a text."""
+    said = with_text("messages", "", text)
+    scenario = {"chatbot_role": text, "topics": [text, text], "policy": [text]}
+    row = replace(row, messages=said.messages, history=said.history, tool_calls=said.tool_calls)
+    return replace(row, tools=({"name": text, "description": text},), expected_outcome=text, scenario=scenario)
 
 
 def assert_unscored(kind: type[Evaluator], score: RowScore, why: str) -> None:
@@ -106,7 +121,7 @@ def test_one_verdict_too_many_is_no_score(evaluator: str) -> None:
 @pytest.mark.parametrize("evaluator", JUDGED)
 def test_what_a_text_says_stays_inside_its_fence(evaluator: str) -> None:
     row = replace(ROW, actual_answer=INJECTION, question=INJECTION, expected_answers=(INJECTION,))
-    row = replace(row, retrieved_context=(ContextChunk(INJECTION),))
+    row = conversing(replace(row, retrieved_context=(ContextChunk(INJECTION),)), INJECTION)
     judge = AgreeableJudge()
     (score,) = judged(evaluator, judge, row, ctx=tools_with(judge))  # type: ignore[arg-type]
     assert score.complete, score.values
@@ -139,7 +154,7 @@ def test_absurd_texts_reach_the_judge(evaluator: str, name: str) -> None:
         actual_answer=text,
     )
     judge = ScriptedJudge({"": Refused("enough")})
-    (score,) = judged(evaluator, judge, row, ctx=tools_with(judge))
+    (score,) = judged(evaluator, judge, conversing(row, text), ctx=tools_with(judge))
     assert_unscored(JUDGED[evaluator], score, "judge_refused")
     assert judge.asked
     assert all(not any("\ud800" <= character <= "\udfff" for character in prompt) for prompt in judge.asked)
