@@ -127,12 +127,12 @@ def _joined(file: BinaryIO, parts: Parts) -> Any:
     if "metadata.json" in parts:
         sample["metadata"] = decode(whole(parts["metadata.json"]))
     known = [message for chunk in _chunks(parts, "messages") for message in _list(whole(chunk))]
-    sample["messages"] = messages = []
+    messages: list[Any] = []
     for first, end in sample.pop("message_refs", ()):
         if not 0 <= first <= end <= len(known) or len(messages) + end - first > MAX_ITEMS:
             raise OSError(f"messages {first} to {end} are not in its chunks")
         messages += known[first:end]
-    return sample
+    return sample | {"messages": messages}
 
 
 def _chunks(parts: Parts, sequence: str) -> list[zipfile.ZipInfo]:

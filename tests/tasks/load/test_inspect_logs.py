@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from leadline.evaluators.ground import DatasetError
@@ -87,6 +89,16 @@ def test_samples_are_cases_with_their_answers(tmp_path: Path, form: str) -> None
     failed = lines["3"]
     assert (failed["question"], failed["expected_answers"]) == ("Where?", ["harbour", "port"])
     assert (failed["actual_answer"], failed["error"]) == (None, "time is up")
+
+
+def test_samples_that_zstandard_made_smaller_are_read(tmp_path: Path) -> None:
+    path, plain = tmp_path / "log.eval", json.dumps(SAMPLES[0]).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("_journal/start.json", "{}")
+        file.writestr("samples/c0_epoch_1.json", pa.compress(plain, "zstd", asbytes=True))
+        member = file.infolist()[1]  # of which the archive's directory, written last, says how it is packed
+        member.compress_type, member.file_size, member.CRC = 93, len(plain), zlib.crc32(plain)
+    assert loaded(tmp_path / "store", path)["c0"]["actual_answer"] == "At seven."
 
 
 def in_chunks(folder: Path, samples: list[dict[str, Any]], **refs: Any) -> Path:
