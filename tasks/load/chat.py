@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from leadline.evaluators.data import Role
 from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.messages import role_of
 from leadline.tasks.load.values import ValueFault, as_json, expected, filled, listed, text
-
-_USERS: Final = frozenset({"user", "human"})
-_ASSISTANTS: Final = frozenset({"", "assistant", "ai", "aimessagechunk", "model", "bot"})
-"""Roles of who answers, LangChain's and Google's among them; what has no role is an answer, too."""
 
 
 class Asked(NamedTuple):
@@ -48,7 +46,7 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
             value = messages
         if not isinstance(value, list):
             raise expected("a text or messages", value)
-        places = [number for number, message in enumerate(value) if _role(message) in _USERS and _said(message)]
+        places = [number for number, message in enumerate(value) if _is_of(message, "user") and _said(message)]
         if not places:
             raise ValueFault("the conversation has no message of the user")
         question = filled(_said(value[places[-1]]) or "")
@@ -102,11 +100,9 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
 def _answer(messages: list[Any]) -> str | None:
     """Return the last text of the assistant after the last message of the user."""
     for message in reversed(messages):
-        role = _role(message)
-        if role in _USERS:
+        if _is_of(message, "user"):
             return None
-        said = _said(message) if role in _ASSISTANTS else None
-        if said:
+        if _is_of(message, "assistant") and (said := _said(message)):
             return said
     return None
 
@@ -115,9 +111,15 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and ("content" in value or "tool_calls" in value)
 
 
-def _role(message: Any) -> str | None:
-    """Return a message's role: OpenAI's ``role``, LangChain's ``type``; ``None`` for what is no message."""
-    return str(message.get("role") or message.get("type") or "").lower() if isinstance(message, dict) else None
+def _is_of(message: Any, role: Role) -> bool:
+    """Return whether a message is of a role; one that names none is an answer."""
+    if not isinstance(message, dict):
+        return False
+    return (role_of(message) or ("assistant" if not _named_role(message) else None)) == role
+
+
+def _named_role(message: dict[str, Any]) -> str:
+    return str(message.get("role") or message.get("type") or "").lower()
 
 
 def _said(message: Mapping[str, Any]) -> str | None:
@@ -135,4 +137,4 @@ def _told(message: Any) -> Any:
         return message
     calls = message.get("tool_calls")
     called = [call.get("function") or call.get("name") for call in calls if isinstance(call, dict)] if calls else []
-    return [_role(message), message.get("content"), called]
+    return [_named_role(message), message.get("content"), called]

@@ -7,13 +7,15 @@ AI, ShareGPT, and Leadline's own (:mod:`leadline.evaluators.data.messages`), whi
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from leadline.evaluators.data import RAW, GivenChunk, Json, Message, Role, Tool, ToolCall
-from leadline.tasks.load.values import ValueFault, as_json, chunks, expected, listed, shown, text, texts
+from leadline.evaluators.data import RAW, ExpectedCall, GivenChunk, Json, Message, Role, Tool, ToolCall
+from leadline.tasks.load.values import ValueFault, as_json, chunks, count, expected, listed, shown, text, texts
 
 _ROLES: Final[Mapping[str, Role]] = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -50,10 +52,44 @@ _LISTS: Final = ("messages", "contents", "conversations", "input", "output")
 class _Part(NamedTuple):
     """A part of a message: a text, a thought, a call, or the result of one."""
 
-    kind: Literal["text", "thought", "call", "result"]
     text: str = ""
+    thought: str = ""
     call: ToolCall | None = None
     result: Message | None = None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A message of which further parts may follow, and the object that describes it."""
+
+    role: Role
+    item: Mapping[str, Any]
+    parts: list[_Part] = field(default_factory=list)
+    says: bool = False
+
+    def take(self, part: _Part) -> None:
+        """Add a part."""
+        self.parts.append(part)
+        self.says = self.says or bool(part.text or part.call)
+
+    def message(self) -> Message:
+        """Return the message."""
+        message: Message = {"role": self.role, "content": "\n".join(part.text for part in self.parts if part.text)}
+        if thoughts := [part.thought for part in self.parts if part.thought]:
+            message["reasoning"] = "\n".join(thoughts)
+        if self.role == "assistant":
+            calls = [part.call for part in self.parts if part.call]
+            # LangChain names a call of Anthropic's twice, in the content and beside it.
+            if once := {call["id"] or str(place): call for place, call in reversed(list(enumerate(calls)))}:
+                message["tool_calls"] = list(once.values())[::-1]
+            if isinstance(name := self.item.get("name"), str) and name:
+                message["name"] = name
+            if context := _first(self.item, "retrieved_context", "retrieval_context"):
+                message["retrieved_context"] = given_chunks(chunks(context))
+        answers = _first(self.item, "expected_answers", "expected_answer")
+        if self.role == "user" and answers is not None:
+            message["expected_answers"] = texts(answers)
+        return message
 
 
 def messages_of(value: Any) -> list[Message]:
@@ -62,13 +98,44 @@ def messages_of(value: Any) -> list[Message]:
     Raises:
         ValueFault: Something in it is no message; the fault says which.
     """
-    found = _Found()
+    return renumbered(messages_with_ids(value))
+
+
+def messages_with_ids(value: Any) -> list[Message]:
+    """Return the messages in a value as :func:`messages_of` does, but with the ids that calls have in their source.
+
+    Raises:
+        ValueFault: Something in it is no message; the fault says which.
+    """
+    found: list[_Draft | Message] = []
     for number, item in enumerate(_items(value), start=1):
         try:
-            found.take(item)
+            _take(found, _unwrapped(item))
         except ValueFault as error:
             raise ValueFault(f"message {number}: {error}") from None
-    return renumbered(found.messages)
+    return [each.message() if isinstance(each, _Draft) else each for each in found]
+
+
+def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
+    """Add what a message says, or an item of OpenAI's Responses, several of which make one message."""
+    role = role_of(item)
+    if role is None and not _is_part(item):
+        raise ValueFault(f"it is of no known role: {shown(as_json(item))}")
+    parts = list(_read(item) if role is None else _parts(item))
+    if role == "tool" and not any(part.result for part in parts):
+        parts = [_Part(result=_result(item, _first(item, *_CONTENTS, "parts")))]
+    single = role is None or item.get("type") == "message"
+    described, role = item if role else {}, role or "assistant"
+    last = found[-1] if single and found and isinstance(found[-1], _Draft) else None
+    for part in parts or [_Part()]:
+        if part.result:
+            found.append(part.result)
+            last = None
+            continue
+        if last is None or last.role != role or (single and last.says and part.call is None):
+            last = _Draft(role, described)
+            found.append(last)
+        last.take(part)
 
 
 def role_of(message: Mapping[str, Any]) -> Role | None:
@@ -143,84 +210,35 @@ def renumbered(messages: Sequence[Message]) -> list[Message]:
     A result whose id no call has belongs to the first call before it that has no result yet, of its name if it has one.
     """
     out: list[Message] = []
-    made: list[tuple[str, ToolCall]] = []
-    waiting: list[tuple[str, ToolCall]] = []
+    latest: dict[str, ToolCall] = {}
+    waiting: defaultdict[tuple[str, str], deque[ToolCall]] = defaultdict(deque)
+    answered: set[str] = set()
+    made = 0
+
+    def first(kind: str, name: str) -> ToolCall | None:
+        queue = waiting[kind, name]
+        while queue and queue[0]["id"] in answered:
+            queue.popleft()
+        return queue[0] if queue else None
+
     for message in messages:
         message = message.copy()
         if message["role"] == "tool":
-            id_, name = message.pop("tool_call_id", ""), message.get("name")
-            found = [each for each in waiting if each[0] == id_] or [each for each in made[::-1] if each[0] == id_]
-            if not id_ or not found:
-                found = [each for each in waiting if name in (None, each[1]["name"])]
-            if found:
-                call = found[0][1]
-                waiting = [each for each in waiting if each[1] is not call]
+            id_, name = message.pop("tool_call_id", ""), message.get("name", "")
+            call = (first("id", id_) or latest.get(id_)) if id_ else None
+            if call := call or first("name", name):
+                answered.add(call["id"])
                 message |= {"tool_call_id": call["id"], "name": name or call["name"]}
         elif calls := message.get("tool_calls"):
-            new: list[tuple[str, ToolCall]] = [
-                (call["id"], {**call, "id": str(number)}) for number, call in enumerate(calls, start=len(made) + 1)
-            ]
-            made += new
-            waiting += new
-            message["tool_calls"] = [call for _, call in new]
+            numbered: list[ToolCall] = [{**call, "id": str(made + n)} for n, call in enumerate(calls, start=1)]
+            made += len(calls)
+            for old, call in zip(calls, numbered, strict=True):
+                latest[old["id"]] = call
+                for key in (("id", old["id"]), ("name", call["name"]), ("name", "")):
+                    waiting[key].append(call)
+            message["tool_calls"] = numbered
         out.append(message)
     return out
-
-
-class _Found:
-    """Messages as they are found; the last one grows while parts of it follow."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self._grows = False
-
-    def take(self, item: Any) -> None:
-        """Add what a message, or an item of OpenAI's Responses, says."""
-        item = _unwrapped(item)
-        role = role_of(item)
-        if role is None and not _is_part(item):
-            raise ValueFault(f"it is of no known role: {shown(as_json(item))}")
-        single = role is None or item.get("type") == "message"
-        first = len(self.messages)
-        parts = list(_read(item) if role is None else _parts(item))
-        role = role or "assistant"
-        if role == "tool" and not any(part.kind == "result" for part in parts):
-            parts = [_Part("result", result=_result(item, _first(item, *_CONTENTS, "parts")))]
-        self._grows = self._grows and single
-        for part in parts:
-            self._add(role, part, single=single)
-        if len(self.messages) == first and not self._grows:
-            self.messages.append({"role": role, "content": ""})
-        self._grows = self._grows and single
-        for message in self.messages[first:]:
-            if message["role"] == role != "tool":
-                _describe(message, item)
-
-    def _add(self, role: Role, part: _Part, *, single: bool) -> None:
-        """Add a part to the message that grows, or to a new one.
-
-        Args:
-            single: Whether it stands alone in a list of items, where a text begins another message.
-        """
-        if part.kind == "result":
-            self.messages += [part.result] if part.result else []
-            self._grows = False
-            return
-        last = self.messages[-1] if self._grows else None
-        says = last is not None and bool(last["content"] or "tool_calls" in last)
-        if last is None or last["role"] != role or (single and says and part.kind != "call"):
-            last = {"role": role, "content": ""}
-            self.messages.append(last)
-        self._grows = True
-        if part.call is None:
-            name: Literal["content", "reasoning"] = "content" if part.kind == "text" else "reasoning"
-            if part.text:
-                last[name] = "\n".join(each for each in (last.get(name), part.text) if each)
-        elif role == "assistant":
-            calls = [*last.get("tool_calls", ())]
-            # LangChain names a call of Anthropic's twice, in the content and beside it.
-            if not part.call["id"] or part.call["id"] not in [call["id"] for call in calls]:
-                last["tool_calls"] = [*calls, part.call]
 
 
 def _items(value: Any) -> list[Any]:
@@ -236,7 +254,8 @@ def _items(value: Any) -> list[Any]:
         if found is None or ("messages" not in value and (role_of(value) or _is_part(value))):
             return [value]
         system = _first(value, *_SYSTEM)
-        return [*([{**_content(system), "role": "system"}] if system else []), *_single(found)]
+        content = system if isinstance(system, Mapping) else {"content": system}
+        return [*([{**content, "role": "system"}] if system else []), *_single(found)]
     if not isinstance(value, list):
         raise expected("a list of messages", value)
     return _single(value)
@@ -245,10 +264,6 @@ def _items(value: Any) -> list[Any]:
 def _single(value: list[Any]) -> list[Any]:
     """Return the messages of a batch of one conversation, as LangChain records it, or of a conversation."""
     return listed(value[0] if len(value) == 1 and isinstance(value[0], list) else value)
-
-
-def _content(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {"content": value}
 
 
 def _unwrapped(item: Any) -> Mapping[str, Any]:
@@ -267,18 +282,6 @@ def _unwrapped(item: Any) -> Mapping[str, Any]:
     return item
 
 
-def _describe(message: Message, item: Mapping[str, Any]) -> None:
-    """Add what a message says of itself beside its content."""
-    if message["role"] == "assistant":
-        if isinstance(name := item.get("name"), str) and name:
-            message["name"] = name
-        context = _first(item, "retrieved_context", "retrieval_context")
-        if context:
-            message["retrieved_context"] = given_chunks(chunks(context))
-    if message["role"] == "user" and (answers := _first(item, "expected_answers", "expected_answer")) is not None:
-        message["expected_answers"] = texts(answers)
-
-
 def given_chunks(found: Sequence[tuple[str, str | None]]) -> list[GivenChunk]:
     """Return retrieved chunks as they stand in a message."""
     return [{"content": content, "doc_uri": uri} if uri else {"content": content} for content, uri in found]
@@ -290,7 +293,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[_Part]:
     further = further if isinstance(further, Mapping) else {}
     for thought in (_first(item, "reasoning", "reasoning_content", "thinking"), further.get("reasoning_content")):
         if isinstance(thought, str):
-            yield _Part("thought", thought)
+            yield _Part(thought=thought)
     content = item.get("parts") or _first(item, *_CONTENTS)
     for part in listed([] if content is None else content):
         yield from _read(part)
@@ -298,12 +301,12 @@ def _parts(item: Mapping[str, Any]) -> Iterator[_Part]:
         said = item.get(name)
         said = said.get("transcript") if isinstance(said, Mapping) else said
         if isinstance(said, str) and not content:
-            yield _Part("text", said)
+            yield _Part(said)
     calls = item.get("tool_calls") or further.get("tool_calls") or []
     calls = [*listed(calls), *listed(item.get("invalid_tool_calls") or [])]
     old = item.get("function_call") or (None if calls else further.get("function_call"))
     for call in [*calls, *([old] if isinstance(old, Mapping) else [])]:
-        yield _Part("call", call=call_of(call))
+        yield _Part(call=call_of(call))
 
 
 def _is_part(value: Mapping[str, Any]) -> bool:
@@ -315,23 +318,23 @@ def _is_part(value: Mapping[str, Any]) -> bool:
 def _read(part: Any) -> Iterator[_Part]:
     """Yield what a part of a message says: mostly one thing, of a tool that the provider runs also its result."""
     if not isinstance(part, Mapping):
-        yield _Part("text", text(part))
+        yield _Part(text(part))
         return
     kind = str(_first(part, "type", "part_kind") or "text")
     for name, its_kind in _OF_GOOGLE.items():
         if isinstance(inside := part.get(name), Mapping):
             kind, part = its_kind, _of_google(inside)
     if kind in _THOUGHTS or part.get("thought") is True:
-        yield _Part("thought", _plain(_first(part, "thinking", "text", "content", "summary")))
+        yield _Part(thought=_plain(_first(part, "thinking", "text", "content", "summary")))
     elif kind.endswith(_RESULTS):
-        yield _Part("result", result=_result(part, _first(part, "response", "result", "output", "content")))
+        yield _Part(result=_result(part, _first(part, "response", "result", "output", "content")))
     elif kind in _CALLS or kind.endswith("_call"):
         named = {"name": kind.removesuffix("_call")} if _first(part, *_TOOL_NAMES) is None else {}
-        yield _Part("call", call=call_of({**part, **named}))
+        yield _Part(call=call_of({**part, **named}))
         if (output := _first(part, "output", "outputs", "results", "error")) is not None:
-            yield _Part("result", result=_result({**part, **named}, output))
+            yield _Part(result=_result({**part, **named}, output))
     else:
-        yield _Part("text", _written(part))
+        yield _Part(_written(part))
 
 
 def call_of(value: Any) -> ToolCall:
@@ -342,12 +345,38 @@ def call_of(value: Any) -> ToolCall:
     """
     if not isinstance(value, Mapping):
         raise expected("a call of a tool", value)
-    inner = next((value[name] for name in ("function", "custom") if isinstance(value.get(name), Mapping)), value)
-    name = _first(inner, *_TOOL_NAMES, "function")
+    name = _first(inner := _inner(value), *_TOOL_NAMES, "function")
     if not isinstance(name, str) or not name:
         raise ValueFault("a call names no tool")
-    given = _first(inner, "arguments", "args", "input", "input_parameters", "server_tool_call", "action")
-    return {"id": _id(value), "name": name, "arguments": as_arguments(given)}
+    return {"id": _id(value), "name": name, "arguments": as_arguments(_given(inner))}
+
+
+def expected_calls(value: Any) -> list[ExpectedCall]:
+    """Return the calls that a case expects; any arguments will do for one that names none."""
+    found: list[ExpectedCall] = []
+    for number, item in enumerate(listed(value), start=1):
+        try:
+            name = call_of(item)["name"]
+            expects: ExpectedCall = {"name": name}
+            if (arguments := _given(_inner(item))) is not None:
+                expects["arguments"] = as_arguments(arguments)
+            if (others := item.get("any_of")) is not None:
+                expects["any_of"] = [as_arguments(each) for each in listed(others)]
+            if (turn := item.get("turn")) is not None:
+                expects["turn"] = count(turn)
+        except ValueFault as error:
+            raise ValueFault(f"call {number}: {error}") from None
+        found.append(expects)
+    return found
+
+
+def _inner(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object that names a tool and the arguments."""
+    return next((call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call)
+
+
+def _given(inner: Mapping[str, Any]) -> Any:
+    return _first(inner, "arguments", "args", "input", "input_parameters", "tool_input", "server_tool_call", "action")
 
 
 def _result(value: Mapping[str, Any], content: Any) -> Message:

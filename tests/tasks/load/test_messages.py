@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -355,9 +356,11 @@ def test_ids_that_are_drawn_at_random_make_no_difference() -> None:
 
 
 def test_results_without_an_id_belong_to_calls_by_name_and_order() -> None:
-    calls = [{"id": "", "name": name, "arguments": {}} for name in ("a", "b", "a")]
-    results = [{"role": "tool", "name": name, "content": text} for name, text in (("b", "1"), ("a", "2"), ("a", "3"))]
-    found = renumbered([{"role": "assistant", "content": "", "tool_calls": calls}, *results])  # type: ignore[list-item, typeddict-item]
+    calls: list[Any] = [{"id": "", "name": name, "arguments": {}} for name in ("a", "b", "a")]
+    results: list[Any] = [
+        {"role": "tool", "name": name, "content": text} for name, text in (("b", "1"), ("a", "2"), ("a", "3"))
+    ]
+    found = renumbered([{"role": "assistant", "content": "", "tool_calls": calls}, *results])
     assert [(call.name, call.result) for call in calls_of(found)] == [("a", "2"), ("b", "1"), ("a", "3")]
     assert renumbered(found) == found
 
@@ -421,3 +424,23 @@ def test_tools_are_read_from_every_shape() -> None:
     assert tools_of([{"type": "web_search"}]) == [{"name": "web_search"}]
     with pytest.raises(ValueFault, match="tool 2: the tool has no name"):
         tools_of([tool, {}])
+
+
+def test_a_call_that_stands_alone_names_a_tool_and_no_agent() -> None:
+    items = [
+        TIDE[1],
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "x"},
+        {"type": "function_call", "call_id": "a", "name": "tide", "arguments": "{}"},
+    ]
+    assert messages_of(items)[1:] == [
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "name": "tide", "arguments": {}}]}
+    ]
+
+
+def test_a_hostile_conversation_is_read_in_linear_time() -> None:
+    calls = [{"id": str(n), "name": str(n)} for n in range(20_000)]
+    results = [{"role": "tool", "tool_call_id": f"x{n}", "name": "x", "content": ""} for n in range(20_000)]
+    parts = [{"type": "text", "text": "x" * 100}] * 20_000
+    started = time.process_time()
+    messages_of([{"role": "assistant", "content": parts, "tool_calls": calls}, *results])
+    assert time.process_time() - started < 5
