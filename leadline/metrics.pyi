@@ -1535,6 +1535,30 @@ def tool_argument_grounding(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def tool_call_f1(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    read_only_tools: Sequence[str] = (),
+    arguments: Literal["exact", "superset", "subset", "partial", "ignore"] = "exact",
+    order: Literal["any", "kept"] = "any",
+    name: str = "",
+) -> MetricChoice:
+    """Tool calls of a conversation against the expected ones: precision, recall and F1 of the best matching.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        read_only_tools: Tools that change nothing, beside those that the dataset marks as `read_only`: extra calls
+            of them cost nothing.
+        arguments: How arguments must agree: `exact`; `superset`, all that are expected and maybe others; `subset`,
+            none but those that are expected; `partial`, by the share of equal arguments; `ignore`, not.
+        order: Whether calls match in `any` order, or only where the order of the expected ones is `kept`.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def tool_output_use(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1568,6 +1592,28 @@ def tool_selection(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def tool_trajectory_match(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    read_only_tools: Sequence[str] = (),
+    arguments: Literal["exact", "superset", "subset", "ignore"] = "exact",
+    name: str = "",
+) -> MetricChoice:
+    """Trajectory match: whether the calls of a conversation are the expected ones, in five senses.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        read_only_tools: Tools that change nothing, beside those that the dataset marks as `read_only`: extra calls
+            of them cost nothing.
+        arguments: How arguments must agree: `exact`; `superset`, all that are expected and maybe others; `subset`,
+            none but those that are expected; `ignore`, not.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

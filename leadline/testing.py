@@ -369,6 +369,10 @@ def _text_of(row: Row, source: Source, index: int) -> str:
         return row.expected_answers[index]
     if source is Source.RETRIEVED_CONTEXT:
         return row.retrieved_context[index].content
+    if source is Source.MESSAGE:
+        return row.messages[index]["content"]
+    if source is Source.TOOL_CALL:
+        return (row.tool_calls or ())[index].name
     return (row.question if source is Source.QUESTION else row.actual_answer) or ""
 
 

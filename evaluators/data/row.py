@@ -167,7 +167,7 @@ class Row:
 
 
 class Source(StrEnum):
-    """The text of a row that a span points into."""
+    """The text of a row that a span points into; that of a tool's call is the name of the tool."""
 
     ACTUAL_ANSWER = "actual_answer"
     EXPECTED_ANSWER = "expected_answer"
