@@ -197,7 +197,7 @@ def best_alignment(weights: Weights, messages: Sequence[int]) -> list[Pair]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MatchedCalls:
     """The calls of a row beside those that are expected.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from leadline.evaluators.agent.call_matching import (
-    Comparison,
+    MatchedCalls,
     MatchingParams,
     TooManyCalls,
     best_alignment,
@@ -82,7 +82,7 @@ class ToolCallF1(RowEvaluator):
             pairs = best_alignment(weights, [call.message for call in calls]) if kept else best_assignment(weights)
         except TooManyCalls as error:
             return unordered(self.row_metrics, error)
-        found = Comparison(calls, expected, pairs, self.params.read_only(row))
+        found = MatchedCalls(calls, expected, pairs, self.params.read_only(row))
         made, wanted = found.counted, len(expected)
         if not made and not wanted:
             return RowScore(dict.fromkeys(self.row_metrics, 1.0), found.evidence())

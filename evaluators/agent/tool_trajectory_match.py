@@ -1,4 +1,4 @@
-"""Whether the tools that were called are the expected ones: exactly, in order, in any order, with more or less."""
+"""Trajectories: are the tools that were called the expected ones, in order, in any order, with more or less?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from leadline.evaluators.agent.call_matching import (
-    Comparison,
+    MatchedCalls,
     ReadOnlyParams,
     TooManyCalls,
     best_alignment,
@@ -92,7 +92,7 @@ class ToolTrajectoryMatch(RowEvaluator):
             ordered = len(best_alignment(weights, [call.message for call in calls]))
         except TooManyCalls as error:
             return unordered(self.row_metrics, error)
-        found = Comparison(calls, expected, best_assignment(weights), self.params.read_only(row))
+        found = MatchedCalls(calls, expected, best_assignment(weights), self.params.read_only(row))
         matched, wanted, made = len(found.pairs), len(expected), found.counted
         verdicts = {
             "any_order": matched == wanted == made,

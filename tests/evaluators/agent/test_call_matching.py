@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.agent.call_matching import (
-    Comparison,
+    MatchedCalls,
     TooManyCalls,
     best_alignment,
     best_assignment,
@@ -128,7 +128,7 @@ def test_a_call_in_another_turn_than_expected_does_not_match():
 def test_evidence_names_what_matches_and_what_is_missing_and_extra():
     calls = [call("look", at="tide"), call("mail", to="a"), call("see")]
     wanted = [expect("book", id=7), expect("look", at="tide"), {"name": "log", "any_of": [{"x": 1}]}]
-    found = Comparison(calls, wanted, best_assignment([[0, 1.0, 0], [0] * 3, [0] * 3]), {"see"})
+    found = MatchedCalls(calls, wanted, best_assignment([[0, 1.0, 0], [0] * 3, [0] * 3]), {"see"})
     evidence = found.evidence()
     assert evidence.message == (
         '1 of 3 expected calls was made; missing: book(id=7) and log(x=1); extra: mail(to="a").'
