@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core import Evaluator, Lane, Metric
+from leadline.evaluators.core import Evaluator, Lane, Metric, OverTurns, Spec
 from leadline.evaluators.data import Reason
-from leadline.tasks.db import replace_lines, sql
+from leadline.tasks.db import has_turns, lines_shown, replace_lines, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import Need, reads_ids, segments
 from leadline.tasks.policy.policy import Policy, Rule
+from leadline.tasks.policy.questions import Question
 from leadline.tasks.store.segments import METRIC_PREFIX
 from leadline.tasks.store.store import Run, Store
 
@@ -31,6 +32,7 @@ def register_jobs(
     evaluators: list[dict[str, Any]] = []
     metrics: list[dict[str, Any]] = []
     rules: list[dict[str, Any]] = []
+    several = has_turns(connection)
     for need in needs:
         job, evaluator = need.job, need.job.build()
         spec = evaluator.spec
@@ -68,7 +70,7 @@ def register_jobs(
                     "high": float(high),
                     "threshold": run_threshold(evaluator, metric, rule),
                     "is_primary": metric.key == deciding,
-                    "is_share": metric.share,
+                    "is_share": metric.share and not (several and _is_averaged(spec, metric, rule)),
                     "dataset_level": metric.dataset_level,
                     "pooled": metric.pooled,
                 }
@@ -83,6 +85,11 @@ def register_jobs(
             rules.append({"metric_id": len(rules)} | limits | decides)
     for table, lines in (("evaluators", evaluators), ("metrics", metrics), ("rules", rules)):
         replace_lines(connection, table, lines)
+
+
+def _is_averaged(spec: Spec, metric: Metric, rule: Rule) -> bool:
+    """Return whether a conversation's value is a mean of its turns', so that it may be other than 0 and 1."""
+    return spec.unit == "turn" and _over_turns(spec, metric, rule.question) == "mean"
 
 
 def run_threshold(evaluator: Evaluator, metric: Metric, rule: Rule) -> float | None:
@@ -114,15 +121,53 @@ def gather(
     connection.execute("DELETE FROM scores")
     connection.execute("DELETE FROM evidence")
     connection.execute("DELETE FROM repeats")
+    connection.execute("DELETE FROM turn_scores")
+    connection.execute("DELETE FROM turn_evidence")
     unscored = segments(run.unscored)
     reads = reads_ids(jobs)
     chosen = [job for job in jobs if lane in (None, job.lane) and (only is None or job.evaluator_id in only)]
     store.sync(store.scores(job.evaluator, job.config) for job in chosen if not job.error)
     for job in chosen:
         _gather_job(connection, store, job, reads[job.evaluator_id], unscored)
+    if has_turns(connection):
+        _reduce_turns(connection, chosen)
     connection.execute("COMMIT")
     (count,) = connection.execute("SELECT count(*) FROM scores").fetchall()[0]
     return int(count)
+
+
+def _over_turns(spec: Spec, metric: Metric, question: str) -> OverTurns:
+    """Return how the values of turns make that of their conversation.
+
+    The worst turn decides what passes or fails, and what is asked for safety: one answer that gives a name away is not
+    made good by nine that do not.
+    """
+    if metric.over_turns == "mean" and (spec.leaderboard == "bool" or question == Question.SAFE):
+        return "min" if metric.higher_is_better else "max"
+    return metric.over_turns
+
+
+def _reduce_turns(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> None:
+    """Make the scores of conversations from those of their turns, which go to tables of their own.
+
+    A conversation counts once, however long it is. It is unscored if one of its turns is, as a row is of which one
+    chunk was not rated; turns that a metric is not applicable to are left out.
+    """
+    metrics = {
+        (job.evaluator_id, metric.key): (job.build().spec, metric) for job in jobs for metric in job.build().metrics
+    }
+    lines = connection.execute(sql("gather/metric_questions")).fetchall()
+    found = [
+        (metric_id, _over_turns(*metrics[evaluator, key], question))
+        for metric_id, evaluator, key, question in lines
+        if (evaluator, key) in metrics
+    ]
+    if not found:
+        return
+    columns = {"metric_id": [number for number, _ in found], "how": [how for _, how in found]}
+    with lines_shown(connection, "over_turns", columns):
+        for statement in sql("gather/reduce_turns").split(";\n\n"):
+            connection.execute(statement)
 
 
 def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int, unscored: str) -> None:

@@ -131,5 +131,87 @@ SELECT {evaluator_id}, plan.row_id, 0, NULL, NULL, NULL,
        CASE plan.state WHEN 'host_error' THEN rows.error
                        ELSE 'The row is beyond the limit of rows that this evaluator may score.' END
 FROM plan
-JOIN rows USING (row_id)
+JOIN (SELECT row_id, error FROM all_rows) AS rows USING (row_id)
 WHERE plan.evaluator_id = {evaluator_id} AND plan.state IN ('host_error', 'over_limit');
+
+-- statement: metric_questions
+SELECT metric_id, evaluator_id, metric, question FROM metrics JOIN rules USING (metric_id) ORDER BY metric_id
+
+-- statement: reduce_turns
+-- Scores of turns, and what they rest on, make those of their conversation.
+INSERT INTO turn_scores
+SELECT metric_id, row_id, conversation_id, turn, trial, status, reason, value
+FROM scores
+JOIN (SELECT row_id, conversation_id, turn FROM turns WHERE unit = 'turn') AS parts USING (row_id);
+
+INSERT INTO turn_evidence
+SELECT evaluator_id, row_id, conversation_id, turn, trial, evidence, flags, error
+FROM evidence
+JOIN (SELECT row_id, conversation_id, turn FROM turns WHERE unit = 'turn') AS parts USING (row_id)
+WHERE evidence IS NOT NULL OR flags IS NOT NULL OR error IS NOT NULL;
+
+DELETE FROM scores WHERE row_id IN (SELECT row_id FROM turns WHERE unit = 'turn');
+
+INSERT INTO scores
+SELECT
+    metric_id, conversation_id, trial,
+    CASE WHEN count(*) FILTER (status = 'unscored') > 0 THEN 'unscored'
+         WHEN count(value) > 0 THEN 'scored'
+         ELSE 'not_applicable' END,
+    min(reason) FILTER (status = 'unscored'),
+    CASE WHEN count(*) FILTER (status = 'unscored') = 0 THEN
+        CASE any_value(how) WHEN 'min' THEN min(value) WHEN 'max' THEN max(value) WHEN 'sum' THEN sum(value)
+            WHEN 'last' THEN arg_max(value, turn) ELSE avg(value) END
+    END
+FROM turn_scores
+JOIN over_turns USING (metric_id)
+GROUP BY metric_id, conversation_id, trial;
+
+-- What an evaluator has to say of a conversation is what it says of its worst turn by the metric that stands for it;
+-- flags are those of all turns.
+CREATE OR REPLACE TEMP TABLE told_of_turns AS
+WITH worst AS (
+    SELECT
+        evaluator_id, conversation_id, trial,
+        arg_min(turn, (status <> 'unscored', if(higher_is_better, value, -value), turn)) AS turn
+    FROM turn_scores
+    JOIN (SELECT metric_id, evaluator_id, higher_is_better FROM metrics WHERE is_primary) AS known USING (metric_id)
+    WHERE status <> 'not_applicable'
+    GROUP BY evaluator_id, conversation_id, trial
+),
+flagged AS (
+    SELECT
+        evaluator_id, conversation_id, trial,
+        '[' || string_agg(flags[2:-2], ',' ORDER BY turn) FILTER (length(flags) > 2) || ']' AS flags
+    FROM turn_evidence
+    GROUP BY evaluator_id, conversation_id, trial
+)
+SELECT
+    evaluator_id, conversation_id, trial, worst.turn, told.evidence, flagged.flags, told.error
+FROM worst
+LEFT JOIN turn_evidence AS told USING (evaluator_id, conversation_id, trial, turn)
+LEFT JOIN flagged USING (evaluator_id, conversation_id, trial);
+
+-- Payloads of dataset-level metrics stay one by one: those of a conversation share its weight.
+CREATE OR REPLACE TEMP TABLE paid_of_turns AS
+SELECT evaluator_id, conversation_id, trial, payload
+FROM evidence
+JOIN (SELECT row_id, conversation_id FROM turns WHERE unit = 'turn') AS parts USING (row_id)
+WHERE payload IS NOT NULL;
+
+DELETE FROM evidence WHERE row_id IN (SELECT row_id FROM turns WHERE unit = 'turn');
+
+INSERT INTO evidence
+SELECT
+    evaluator_id, conversation_id, trial,
+    CASE WHEN evidence IS NOT NULL THEN json_object(
+        'message', 'Turn ' || turn || ': ' || coalesce(evidence ->> '$.message', ''),
+        'data', json_object('turn', turn, 'of_turn', evidence -> '$.data')
+    ) END,
+    flags, NULL, CASE WHEN error IS NOT NULL THEN 'Turn ' || turn || ': ' || error END
+FROM told_of_turns
+WHERE evidence IS NOT NULL OR flags IS NOT NULL OR error IS NOT NULL;
+
+INSERT INTO evidence SELECT evaluator_id, conversation_id, trial, NULL, NULL, payload, NULL FROM paid_of_turns;
+
+DELETE FROM repeats WHERE row_id IN (SELECT row_id FROM turns WHERE unit = 'turn');

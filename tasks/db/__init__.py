@@ -11,11 +11,14 @@ from leadline.tasks.db.columns import read_lines as read_lines
 from leadline.tasks.db.columns import table as table
 from leadline.tasks.db.columns import table_of as table_of
 from leadline.tasks.db.connection import DATASET_TABLES as DATASET_TABLES
+from leadline.tasks.db.connection import OF_CONVERSATIONS as OF_CONVERSATIONS
 from leadline.tasks.db.connection import STORED as STORED
+from leadline.tasks.db.connection import TURNS_FILE as TURNS_FILE
 from leadline.tasks.db.connection import attach_dataset as attach_dataset
 from leadline.tasks.db.connection import compact as compact
 from leadline.tasks.db.connection import connect as connect
 from leadline.tasks.db.connection import digests_of as digests_of
+from leadline.tasks.db.connection import has_turns as has_turns
 from leadline.tasks.db.connection import kept_open as kept_open
 from leadline.tasks.db.connection import lines_shown as lines_shown
 from leadline.tasks.db.connection import literal as literal

@@ -49,6 +49,9 @@ def files_of(room: str) -> Mapping[str, Path]:
 
 DATASET_TABLES: Final = ("models", "cases", "relationships", "rows", "digests")
 
+TURNS_FILE: Final = "turns.parquet"
+"""The file of conversations and their turns, which only datasets that have some have; see ``dataset.sql``."""
+
 FEW_ROWS: Final = 5_000
 """Rows of a dataset up to which one thread is faster: the others would mostly wait for each other."""
 
@@ -94,13 +97,25 @@ def without_progress_bar(connection: DuckDBPyConnection) -> None:
 
 
 def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:
-    """Show a loaded dataset's Parquet files as the views of ``dataset.sql``."""
+    """Show a loaded dataset's Parquet files as the views of ``dataset.sql``.
+
+    ``rows`` are what is counted: answers, and conversations as a whole. ``all_rows`` are what is scored, with
+    ``all_digests``: the turns of conversations too, each with its own question; ``unit`` says which are which.
+    """
     connection.execute(
         ";".join(
             f"CREATE OR REPLACE TEMP VIEW {table} AS FROM read_parquet({literal(dataset / f'{table}.parquet')})"
             for table in DATASET_TABLES
         )
     )
+    turns = dataset / TURNS_FILE
+    views = sql("turns/views").format(turns=literal(turns)) if turns.exists() else sql("turns/without_turns")
+    connection.execute(views)
+
+
+def has_turns(connection: DuckDBPyConnection) -> bool:
+    """Return whether the dataset that is attached has conversations."""
+    return bool(connection.execute("SELECT EXISTS (FROM turns)").fetchall()[0][0])
 
 
 @contextmanager
@@ -196,8 +211,15 @@ def compact(database: Path) -> bool:
 
 _MEASURED: Final = frozenset({RowField.DURATION_S, RowField.COST_USD, RowField.INPUT_TOKENS, RowField.OUTPUT_TOKENS})
 _OF_OTHER_ROWS: Final = frozenset({RowField.ORIGINAL_ANSWER, RowField.RIVAL_ANSWERS})
-STORED: Final = tuple(field for field in RowField if field not in _MEASURED | _OF_OTHER_ROWS)
-"""The fields whose digests a dataset holds."""
+OF_CONVERSATIONS: Final = frozenset(
+    {
+        *(RowField.MESSAGES, RowField.HISTORY, RowField.TOOL_CALLS, RowField.TOOLS, RowField.STEPS),
+        *(RowField.EXPECTED_TOOL_CALLS, RowField.EXPECTED_OUTCOME, RowField.SCENARIO),
+    }
+)
+"""The fields that only datasets of conversations hold, with their digests."""
+STORED: Final = tuple(field for field in RowField if field not in _MEASURED | _OF_OTHER_ROWS | OF_CONVERSATIONS)
+"""The fields whose digests every dataset holds."""
 
 
 def show_row_scores(connection: DuckDBPyConnection) -> None:
@@ -261,14 +283,19 @@ def _selected(columns: Mapping[str, Sequence[object]]) -> str:
     return f"SELECT {', '.join(f'unnest(${place}) AS {name}' for place, name in enumerate(columns, start=1))}"
 
 
-def digests_of(fields: Iterable[RowField]) -> str:
+def digests_of(fields: Iterable[RowField], *, turns: bool = False) -> str:
     """Return what to select from for the digests of some fields, one column for each; NULL where a field is absent.
 
     A dataset has the digests of its texts in a table. Numbers are digested when they are asked for, and whether a case
     is a copy of another, and which other models answered it, is looked up only then.
+
+    Args:
+        turns: Those of the turns of conversations too.
     """
     wanted = frozenset(fields)
-    joined = ["digests"]
+    joined = ["all_digests" if turns else "digests"]
+    if wanted & OF_CONVERSATIONS:
+        joined.append("LEFT JOIN turn_digests USING (row_id)")
     if wanted & _MEASURED:
         joined.append(f"JOIN ({sql('field_digests/measured_digests')}) AS measured USING (row_id)")
     if RowField.ORIGINAL_ANSWER in wanted:

@@ -60,6 +60,37 @@ CREATE TABLE digests (
     predicted_annotations BLOB
 );
 
+-- Beside them, in a dataset of conversations, turns.parquet: what a row has of a conversation, and the turns of those
+-- with several, each with what loading knows of the turn. What is read of both is the view all_rows, see attach_dataset.
+-- Messages, calls, tools and steps are JSON in the forms of evaluators/data/messages.py; beside each field that is read,
+-- a column <field>_digest. A turn has the categories and metadata of its conversation, and no condition.
+CREATE TABLE turns (
+    row_id            UINTEGER PRIMARY KEY, -- of a turn from 2^31 on
+    unit              VARCHAR NOT NULL,     -- 'row': one turn, which is all; 'conversation'; 'turn': one of several
+    conversation_id   UINTEGER NOT NULL,    -- the row that it belongs to, or is
+    turn              USMALLINT,            -- from 1; NULL for a conversation
+    turns             USMALLINT NOT NULL,   -- of the conversation
+    case_id           UINTEGER NOT NULL,
+    model_id          USMALLINT NOT NULL,
+    question          VARCHAR,              -- this and the next seven of a turn only, as in cases and rows
+    expected_answers  VARCHAR[],
+    actual_answer     VARCHAR,
+    retrieved_context STRUCT(content VARCHAR, doc_uri VARCHAR)[],
+    error             VARCHAR,
+    duration_s        DOUBLE,
+    cost_usd          DOUBLE,
+    input_tokens      UBIGINT,
+    output_tokens     UBIGINT,
+    messages          VARCHAR NOT NULL,     -- all, or the turn's
+    history           VARCHAR,              -- what was said before a turn, the latest HISTORY messages of it
+    tool_calls        VARCHAR NOT NULL,
+    tools             VARCHAR,
+    steps             VARCHAR,
+    expected_tool_calls VARCHAR,
+    expected_outcome  VARCHAR,
+    scenario          VARCHAR
+);
+
 -- Beside them, in a dataset with a column of people's labels, labels.parquet. Evaluators read none of it, nor do digests.
 -- row_id, question (EVALUATOR or EVALUATOR.METRIC, as the dataset names it), value (1 good, 0 bad, or a number; NULL for
 -- "can't tell"), person ('unnamed' where nobody is named), note

@@ -58,4 +58,4 @@ SELECT
     unhex(left(sha256(cost_usd::VARCHAR), 32)) AS cost_usd,
     unhex(left(sha256(input_tokens::VARCHAR), 32)) AS input_tokens,
     unhex(left(sha256(output_tokens::VARCHAR), 32)) AS output_tokens
-FROM rows
+FROM all_rows

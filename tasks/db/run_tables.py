@@ -134,6 +134,34 @@ class RowEvidence:
     error: Annotated[str | None, "the instrument's message where the row is unscored"]
 
 
+@table("turn_scores")
+class TurnScore:
+    """A turn's score in a conversation of several, whose own score in `scores` is made of those of its turns."""
+
+    metric_id: MetricId
+    row_id: Annotated[RowId, "of the turn"]
+    conversation_id: Annotated[RowId, "row of the conversation"]
+    turn: Annotated[int, Sql("USMALLINT"), "from 1"]
+    trial: Trial
+    status: Annotated[str, Sql("status"), "`scored`, `unscored`, `not_applicable`"]
+    reason: Annotated[str | None, "why it is not scored"]
+    value: Annotated[float | None, "a number; empty unless scored"]
+
+
+@table("turn_evidence")
+class TurnEvidence:
+    """The evidence that a turn's score rests on."""
+
+    evaluator_id: EvaluatorId
+    row_id: Annotated[RowId, "of the turn"]
+    conversation_id: Annotated[RowId, "row of the conversation"]
+    turn: Annotated[int, Sql("USMALLINT"), "from 1"]
+    trial: Trial
+    evidence: Annotated[Zstd | None, "JSON, as in `evidence`"]
+    flags: Annotated[str | None, "JSON, as in `evidence`"]
+    error: Annotated[str | None, "the instrument's message where the turn is unscored"]
+
+
 @table("aggregates")
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -581,7 +609,7 @@ class ChangedSide:
 
 
 TABLES: Final[tuple[type, ...]] = (
-    RunEvaluator, RunMetric, MetricRule, MetricScore, RowEvidence, Aggregate, EvaluatorDetail, Correction,
+    RunEvaluator, RunMetric, MetricRule, MetricScore, RowEvidence, TurnScore, TurnEvidence, Aggregate, EvaluatorDetail, Correction,
     Certification, AnswerShare, QuestionLabel, QuestionVerdict, TrialSpread, RepeatedScore, RejudgedPair, WaveDecision,
     Flip, FlipRate, FlipCause, SliceMember, SliceMean, Problem, Insight, BaselineRun, ChangedModel, ChangedMetric,
     ChangedSide,

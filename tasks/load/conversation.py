@@ -1,12 +1,25 @@
-"""A conversation as a format hands it to loading."""
+"""A conversation as a format hands it to loading, and the turns that are staged of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from leadline.evaluators.data import ExpectedCall, Json, Message, Tool, TraceStep
+import orjson
+
+from leadline.evaluators.data import ExpectedCall, Json, Message, Tool, TraceStep, Turn, calls_of, turns_of
 from leadline.tasks.load.label import GivenLabel
+from leadline.tasks.load.values import Chunks, ValueFault
+
+HISTORY: Final = 10
+"""Messages before a turn that its history reaches back, as deepeval's window does: a turn that is added, or an early
+message that is edited, changes what is read of the next few turns only."""
+
+LONGEST_RESULT: Final = 2_000
+"""Characters of a tool's result in a history; what is cut is marked."""
+
+CUT: Final = " [… {left:,} characters left out]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +68,126 @@ class Conversation:
     case_metadata: Mapping[str, Json] = field(default_factory=dict)
     metadata: Mapping[str, Json] = field(default_factory=dict)
     labels: Sequence[GivenLabel] = ()
+
+
+class Numbers(NamedTuple):
+    """How long an answer took, and what it cost; ``None`` for what is not known."""
+
+    duration_s: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Part(NamedTuple):
+    """A turn of a conversation, or the conversation as a whole, as it is staged.
+
+    Attributes:
+        turn: What is asked and answered in it; of a conversation the first question and the last answer.
+        numbers: What it took.
+        content: Messages, history, calls, tools, steps, expected calls, outcome and scenario as JSON, in the order of
+            their columns.
+    """
+
+    turn: Turn
+    numbers: Numbers
+    content: tuple[str | None, ...]
+
+    @property
+    def chunks(self) -> Chunks:
+        """The retrieved chunks, as they are staged."""
+        return [(chunk["content"], chunk.get("doc_uri")) for chunk in self.turn.retrieved_context]
+
+
+def parts_of(conversation: Conversation) -> tuple[Part, list[Part]]:
+    """Return a conversation as a whole and its turns; one that has no turn is one without question and answer."""
+    messages = conversation.messages
+    turns = [turn for turn in turns_of(messages) if turn.first >= conversation.given] or [
+        Turn(len(messages), len(messages), None, None, (), ())
+    ]
+    last = turns[-1]
+    turns[-1] = last._replace(expected_answers=(*last.expected_answers, *conversation.expected_answers))
+    chunks = {chunk["content"]: chunk for turn in turns for chunk in turn.retrieved_context}
+    first = next((turn.question for turn in turns if turn.question is not None), None)
+    whole = Turn(turns[0].first, last.end, first, turns[-1].answer, tuple(chunks.values()), turns[-1].expected_answers)
+    found = [_turn_part(conversation, turn, number) for number, turn in enumerate(turns, start=1)]
+    numbers = Numbers(
+        conversation.duration_s, conversation.cost_usd, conversation.input_tokens, conversation.output_tokens
+    )
+    single = len(turns) == 1
+    content = (
+        _text(messages[whole.first : whole.end]),
+        _json(_history(messages, whole.first)),
+        _calls(messages[whole.first : whole.end]),
+        _json(conversation.tools),
+        _json(conversation.steps),
+        _json(conversation.expected_tool_calls),
+        conversation.expected_outcome,
+        _json(conversation.scenario),
+    )
+    return Part(whole, numbers, content), [] if single else found
+
+
+def _turn_part(conversation: Conversation, turn: Turn, number: int) -> Part:
+    messages, expected = conversation.messages[turn.first : turn.end], conversation.expected_tool_calls
+    steps = [step for step in conversation.steps or () if step.get("turn") == number]
+    by_turn = expected is not None and any("turn" in call for call in expected)
+    wanted = [call for call in expected or () if call.get("turn") == number] if by_turn else None
+    content = (
+        _text(messages),
+        _json(_history(conversation.messages, turn.first)),
+        _calls(messages),
+        _json(conversation.tools),
+        _json(steps or None),
+        _json(wanted),
+        None,
+        _json(conversation.scenario),
+    )
+    return Part(turn, _numbers(steps), content)
+
+
+def _numbers(steps: Sequence[TraceStep]) -> Numbers:
+    """Return what a turn took by its steps: from the first to the end of the last, and the sums of its calls."""
+    timed = [(step["start_ms"], step.get("duration_ms", 0.0)) for step in steps if "start_ms" in step]
+    took = max(start + length for start, length in timed) - min(start for start, _ in timed) if timed else None
+    asked = [step for step in steps if step["kind"] == "llm"]
+    return Numbers(
+        None if took is None else took / 1000,
+        _sum(step.get("cost_usd") for step in asked),
+        _sum(step.get("input_tokens") for step in asked),
+        _sum(step.get("output_tokens") for step in asked),
+    )
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _history(messages: Sequence[Message], first: int) -> list[Message] | None:
+    """Return the latest messages before a turn, with long results of tools cut; ``None`` where there are none."""
+    before = [message for message in messages[:first] if message["role"] != "system"][-HISTORY:]
+    return [_shortened(message) for message in before] or None
+
+
+def _shortened(message: Message) -> Message:
+    text = message["content"]
+    if message["role"] != "tool" or len(text) <= LONGEST_RESULT:
+        return message
+    return {**message, "content": text[:LONGEST_RESULT] + CUT.format(left=len(text) - LONGEST_RESULT)}
+
+
+def _calls(messages: Sequence[Message]) -> str:
+    return _text([call._asdict() for call in calls_of(messages)])
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return JSON with its members sorted: two exporters write the same arguments in two orders."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS).decode()
+    except TypeError as error:
+        raise ValueFault(f"this cannot be kept as JSON: {error}") from None

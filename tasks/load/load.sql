@@ -4,6 +4,13 @@
 -- What a field's content is identified by: the first 16 bytes of the SHA-256 of an unambiguous text; NULL when absent.
 CREATE TEMP MACRO digest(content) AS unhex(left(sha256(content), 32));
 CREATE TEMP MACRO digest_list(contents) AS if(len(contents) > 0, digest(to_json(contents)::VARCHAR), NULL);
+CREATE TEMP MACRO digest_contents(chunks) AS digest_list(if(
+    list_bool_or(list_transform(chunks, lambda x: x.content <> '')), list_transform(chunks, lambda x: x.content), NULL
+));
+CREATE TEMP MACRO digest_documents(chunks) AS digest_list(if(
+    list_bool_or(list_transform(chunks, lambda x: x.doc_uri IS NOT NULL)),
+    list_transform(chunks, lambda x: x.doc_uri), NULL
+));
 
 -- statement: staging
 -- Digests of what an answer brings with it, in the order of staged_rows; chunks is how many it was given.
@@ -40,15 +47,9 @@ CREATE VIEW staged_rows AS FROM read_parquet({rows});
 INSERT INTO staged_digests
 SELECT
     row_id,
-    digest_list(if(
-        list_bool_or(list_transform(retrieved_context, lambda x: x.content <> '')),
-        list_transform(retrieved_context, lambda x: x.content), NULL
-    )),
+    digest_contents(retrieved_context),
     if(error IS NULL, digest(actual_answer), NULL),
-    digest_list(if(
-        list_bool_or(list_transform(retrieved_context, lambda x: x.doc_uri IS NOT NULL)),
-        list_transform(retrieved_context, lambda x: x.doc_uri), NULL
-    )),
+    digest_documents(retrieved_context),
     if(error IS NULL, digest(predicted_annotations), NULL),
     if(metadata = '{}', digest('{}'), digest(metadata)),
     metadata = '{}',
@@ -285,6 +286,29 @@ JOIN case_ids c ON c.case_key = l.case_key
 JOIN case_ids o ON o.case_key = l.target
 GROUP BY ALL
 ORDER BY ALL
+
+-- statement: write_turns
+-- A batch of turns, each with its row's case and model, and digests of what evaluators read of it.
+SELECT
+    t.row_id, t.unit, t.conversation_id, t.turn, t.turns, c.case_id, r.model_id,
+    t.* EXCLUDE (row_id, unit, conversation_id, turn, turns),
+    digest(question) AS question_digest,
+    digest_list(expected_answers) AS expected_answer_digest,
+    digest_contents(t.retrieved_context) AS retrieved_context_digest,
+    if(t.error IS NULL, digest(t.actual_answer), NULL) AS actual_answer_digest,
+    digest_documents(t.retrieved_context) AS retrieved_documents_digest,
+    digest(messages) AS messages_digest,
+    digest(history) AS history_digest,
+    digest(tool_calls) AS tool_calls_digest,
+    digest(tools) AS tools_digest,
+    digest(steps) AS steps_digest,
+    digest(expected_tool_calls) AS expected_tool_calls_digest,
+    digest(expected_outcome) AS expected_outcome_digest,
+    digest(scenario) AS scenario_digest
+FROM turn_batch AS t
+JOIN row_cases AS c ON c.row_id = t.conversation_id
+JOIN (SELECT row_id, model_id FROM staged_rows) AS r ON r.row_id = t.conversation_id
+ORDER BY t.row_id
 
 -- statement: are_in_order
 -- Whether the cases stand in the order of their best mentions.

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from leadline.evaluators.ground import ErrorCode, StoreError
-from leadline.tasks.db import literal, sql, without_progress_bar
+from leadline.tasks.db import TURNS_FILE, literal, sql, without_progress_bar
 from leadline.tasks.ground.arrow_arrays import numbers_of
 from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.load.faults import Faults, Place
@@ -38,6 +38,10 @@ CASES: Final = "staged_cases"
 LINKS: Final = "staged_links"
 ROWS: Final = "staged_rows"
 LABELS: Final = "staged_labels"
+TURNS: Final = "staged_turns"
+
+FIRST_TURN: Final = 1 << 31
+"""Id of the first row that is a turn of a conversation; those of all other rows are smaller."""
 
 ROW_GROUP: Final = 20_480
 """Most rows of a Parquet row group in a dataset: what is skipped or read as a whole."""
@@ -47,6 +51,7 @@ GROUP_BYTES: Final = 16 * MIB
 
 _TEXT: Final = pa.large_string()
 _TEXTS: Final = pa.large_list(_TEXT)
+_CHUNKS: Final = pa.large_list(pa.struct([("content", _TEXT), ("doc_uri", _TEXT)]))
 _PLACE: Final = {"record": pa.uint32(), "part": _TEXT, "case_key": _TEXT}
 _COLUMNS: Final[Mapping[str, Mapping[str, pa.DataType]]] = {
     CASES: {
@@ -70,7 +75,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, pa.DataType]]] = {
         "case_seq": pa.uint32(),
         "model_id": pa.uint16(),
         "actual_answer": _TEXT,
-        "retrieved_context": pa.large_list(pa.struct([("content", _TEXT), ("doc_uri", _TEXT)])),
+        "retrieved_context": _CHUNKS,
         "error": _TEXT,
         "duration_s": pa.float64(),
         "cost_usd": pa.float64(),
@@ -80,6 +85,30 @@ _COLUMNS: Final[Mapping[str, Mapping[str, pa.DataType]]] = {
         "predicted_annotations": _TEXT,
     },
     LABELS: {"row_id": pa.uint32(), "question": _TEXT, "value": pa.float64(), "person": _TEXT, "note": _TEXT},
+    TURNS: {
+        "row_id": pa.uint32(),
+        "unit": _TEXT,
+        "conversation_id": pa.uint32(),
+        "turn": pa.uint16(),
+        "turns": pa.uint16(),
+        "question": _TEXT,
+        "expected_answers": _TEXTS,
+        "actual_answer": _TEXT,
+        "retrieved_context": _CHUNKS,
+        "error": _TEXT,
+        "duration_s": pa.float64(),
+        "cost_usd": pa.float64(),
+        "input_tokens": pa.uint64(),
+        "output_tokens": pa.uint64(),
+        "messages": _TEXT,
+        "history": _TEXT,
+        "tool_calls": _TEXT,
+        "tools": _TEXT,
+        "steps": _TEXT,
+        "expected_tool_calls": _TEXT,
+        "expected_outcome": _TEXT,
+        "scenario": _TEXT,
+    },
 }
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {name: pa.schema(list(fields.items())) for name, fields in _COLUMNS.items()}
 """The staged tables; ``load.sql`` says what is in them."""
@@ -211,7 +240,7 @@ def staging(store: Store) -> Iterator[Staging]:
 
 
 def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
-    """Write the five Parquet files of a dataset, and a sixth one where it has people's labels."""
+    """Write the five Parquet files of a dataset, and one each for people's labels and for turns where it has some."""
     connection = staged.connection
     connection.execute(
         "CREATE TABLE staged_models (model_id USMALLINT, model_key VARCHAR, name VARCHAR, version VARCHAR)"
@@ -224,6 +253,8 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
     _write(folder / "rows.parquet", _rows(staged))
     if staged.count(LABELS):
         _write(folder / LABELS_FILE, staged.read(LABELS))
+    if staged.count(TURNS):
+        _write(folder / TURNS_FILE, _turns(staged))
     connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
     for table in ("models", "relationships", "digests"):
         connection.execute(
@@ -251,6 +282,14 @@ def _rows(staged: Staging) -> Iterator[pa.Table]:
         limits = {"first": first, "end": end}
         cases = staged.connection.sql(sql("load/cases_of_rows"), params=limits).to_arrow_table()["case_id"]
         yield rows.append_column("case_id", cases).select(_ROW_COLUMNS)
+
+
+def _turns(staged: Staging) -> Iterator[pa.Table]:
+    """Yield the turns, each with its case, its model and the digests of its fields."""
+    for batch in staged.read(TURNS):
+        staged.connection.register("turn_batch", batch)
+        yield staged.connection.sql(sql("load/write_turns")).to_arrow_table()
+        staged.connection.unregister("turn_batch")
 
 
 def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -301,6 +340,7 @@ class Batches:
         # Values line after line; a column is every n-th of them. Lines of their own would keep the collector busy.
         self._lines: dict[str, list[Any]] = {table: [] for table in SCHEMAS}
         self._mentions = 0
+        self._turns = 0
         self._pending = 0
         self._staged = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="leadline-staging")
@@ -358,6 +398,15 @@ class Batches:
         """Stage what people say of the answer that was staged last."""
         for label in given:
             self._lines[LABELS].extend((self.rows - 1, *label))
+
+    def turn(self, line: Sequence[Any]) -> None:
+        """Stage what a row has of a conversation, or a turn: the values of ``staged_turns`` in their order."""
+        self._lines[TURNS].extend(line)
+
+    def next_turn(self) -> int:
+        """Return the id of the next row that is a turn."""
+        self._turns += 1
+        return FIRST_TURN + self._turns - 1
 
     def records(
         self,

@@ -34,6 +34,11 @@ _LENGTHS: Final[dict[RowField, str]] = {
     RowField.RETRIEVED_CONTEXT: "coalesce(list_sum([length(chunk.content) for chunk in rows.retrieved_context]), 0)",
     RowField.ACTUAL_ANSWER: "coalesce(length(rows.actual_answer), 0)",
     RowField.CONDITION: "coalesce(length(cases.condition), 0)",
+    RowField.MESSAGES: "coalesce(length(talks.messages), 0)",
+    RowField.HISTORY: "coalesce(length(talks.history), 0)",
+    RowField.TOOL_CALLS: "coalesce(length(talks.tool_calls), 0)",
+    RowField.TOOLS: "coalesce(length(talks.tools), 0)",
+    RowField.SCENARIO: "coalesce(length(talks.scenario), 0)",
     RowField.RIVAL_ANSWERS: "coalesce(length(rows.actual_answer), 0)",  # one of them at a time, of like length
 }
 _LINES: Final = (

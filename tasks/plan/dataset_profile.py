@@ -60,6 +60,14 @@ _ABSENT: Final[Mapping[RowField, str]] = {
     RowField.OUTPUT_TOKENS: "no row has a number of output tokens",
     RowField.ORIGINAL_ANSWER: "no case is a copy of another",
     RowField.RIVAL_ANSWERS: "no case was answered by several models",
+    RowField.MESSAGES: "no row has messages",
+    RowField.HISTORY: "no turn has one before it",
+    RowField.TOOL_CALLS: "no row says which tools were called",
+    RowField.TOOLS: "no row says which tools there are",
+    RowField.STEPS: "no row has the steps of a trace",
+    RowField.EXPECTED_TOOL_CALLS: "no case has expected tool calls",
+    RowField.EXPECTED_OUTCOME: "no case has an expected outcome",
+    RowField.SCENARIO: "no case has a scenario",
 }
 
 

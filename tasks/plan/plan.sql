@@ -79,11 +79,20 @@ fields AS (
         CASE WHEN cost_usd IS NOT NULL THEN 'cost_usd' END,
         CASE WHEN input_tokens IS NOT NULL THEN 'input_tokens' END,
         CASE WHEN output_tokens IS NOT NULL THEN 'output_tokens' END,
+        CASE WHEN messages IS NOT NULL THEN 'messages' END,
+        CASE WHEN history IS NOT NULL THEN 'history' END,
+        CASE WHEN tool_calls IS NOT NULL THEN 'tool_calls' END,
+        CASE WHEN tools IS NOT NULL THEN 'tools' END,
+        CASE WHEN steps IS NOT NULL THEN 'steps' END,
+        CASE WHEN expected_tool_calls IS NOT NULL THEN 'expected_tool_calls' END,
+        CASE WHEN expected_outcome IS NOT NULL THEN 'expected_outcome' END,
+        CASE WHEN scenario IS NOT NULL THEN 'scenario' END,
         CASE WHEN (FROM copied) THEN 'original_answer' END,
         CASE WHEN (FROM compared_models) THEN 'rival_answers' END
     ], lambda name: name IS NOT NULL)) AS fields
-    FROM digests
-    JOIN (SELECT row_id, error, duration_s, cost_usd, input_tokens, output_tokens FROM rows) USING (row_id)
+    FROM all_digests
+    JOIN (SELECT row_id, error, duration_s, cost_usd, input_tokens, output_tokens FROM all_rows) USING (row_id)
+    LEFT JOIN turn_digests USING (row_id)
 ),
 -- Lengths of some 100,000 rows are enough.
 measured AS MATERIALIZED (
@@ -204,8 +213,9 @@ SELECT
     count(*) AS scores,
     coalesce(avg({length}), 0) AS characters
 FROM to_compute
-JOIN rows USING (row_id)
+JOIN (SELECT * EXCLUDE (question, expected_answers) FROM all_rows) AS rows USING (row_id)
 JOIN cases USING (case_id)
+LEFT JOIN (SELECT row_id, messages, history, tool_calls, tools, scenario FROM turns) AS talks USING (row_id)
 WHERE to_compute.evaluator_id = {evaluator_id}
 
 -- statement: pairs_to_ask
@@ -236,9 +246,10 @@ FROM pairs
 -- statement: chosen_models
 CREATE OR REPLACE TEMP TABLE chosen AS
 SELECT row_id
-FROM rows
+FROM all_rows
 JOIN models USING (model_id)
-WHERE (len($models) = 0 OR list_contains($models, model_key)) AND ($rows IS NULL OR list_contains($rows, row_id))
+WHERE (len($models) = 0 OR list_contains($models, model_key))
+  AND ($rows IS NULL OR list_contains($rows, conversation_id))
 
 -- statement: keys
 SELECT {reads_id}, row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32))
@@ -247,8 +258,8 @@ FROM {digests} SEMI JOIN chosen USING (row_id)
 -- statement: present
 -- Which of the fields that some evaluator requires each row has, and whether its host returned an error.
 CREATE OR REPLACE TEMP TABLE present AS
-SELECT row_id, error IS NOT NULL AS has_failed, {present}
-FROM {digests} SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
+SELECT row_id, unit, error IS NOT NULL AS has_failed, {present}
+FROM {digests} SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error, unit FROM all_rows) USING (row_id)
 
 -- statement: states
 SELECT {evaluator_id}, row_id,
@@ -257,6 +268,7 @@ SELECT {evaluator_id}, row_id,
             WHEN NOT ({answered}) THEN 'not_applicable'
             ELSE 'score' END
 FROM present
+WHERE unit IN ('row', '{unit}')
 
 -- statement: counts
 SELECT evaluator_id, state, count(*) FROM plan GROUP BY ALL
@@ -266,7 +278,7 @@ SELECT evaluator_id, state, count(*) FROM plan GROUP BY ALL
 UPDATE plan SET state = 'over_limit'
 WHERE evaluator_id = $evaluator_id AND state = 'score' AND row_id NOT IN (
     SELECT row_id
-    FROM plan JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
+    FROM plan JOIN (SELECT row_id, case_id, model_id FROM all_rows) USING (row_id)
     WHERE evaluator_id = $evaluator_id AND state = 'score'
     ORDER BY case_id, model_id, row_id
     LIMIT $most

@@ -93,7 +93,7 @@ def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
 def _keys(reads_id: int, reads: Sequence[RowField]) -> str:
     """Return the query of the keys of all rows, by one set of fields."""
     parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
-    return sql("plan/keys").format(reads_id=reads_id, parts=parts, digests=digests_of(reads))
+    return sql("plan/keys").format(reads_id=reads_id, parts=parts, digests=digests_of(reads, turns=True))
 
 
 def _fill_plan(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> Mapping[int, Counter[str]]:
@@ -101,7 +101,7 @@ def _fill_plan(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> 
     evaluators = {job.evaluator_id: job.build() for job in jobs}
     required = {field: None for evaluator in evaluators.values() for field in evaluator.required}
     present = ", ".join(f"{field.value} IS NOT NULL AS {field.value}" for field in required)
-    connection.execute(sql("plan/present").format(present=present or "NULL", digests=digests_of(required)))
+    connection.execute(sql("plan/present").format(present=present or "NULL", digests=digests_of(required, turns=True)))
     states = " UNION ALL ".join(_states(number, evaluator) for number, evaluator in evaluators.items())
     connection.execute(f"INSERT INTO plan {states}")
     for number, evaluator in evaluators.items():
@@ -122,6 +122,7 @@ def _states(evaluator_id: int, evaluator: Evaluator) -> str:
         present=" AND ".join(inputs) or "true",
         answered=" AND ".join(outputs) or "true",
         failed="has_failed" if outputs else "false",
+        unit=evaluator.spec.unit,
     )
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from leadline.evaluators.core import Evaluator
-from leadline.evaluators.data import Annotations, RivalAnswer, Row, RowField
 from leadline.evaluators.data import ContextChunk as ContextChunk
-from leadline.tasks.db import attach_dataset, connect, literal, sql
+from leadline.evaluators.data import MadeCall, RivalAnswer, Row, RowField
+from leadline.tasks.db import OF_CONVERSATIONS, attach_dataset, connect, literal, sql
 
 _COLUMNS: Final[dict[RowField, str]] = {
-    RowField.QUESTION: "cases.question",
-    RowField.EXPECTED_ANSWER: "cases.expected_answers",
+    RowField.QUESTION: "if(rows.unit = 'turn', rows.question, cases.question) AS question",
+    RowField.EXPECTED_ANSWER: (
+        "if(rows.unit = 'turn', rows.expected_answers, cases.expected_answers) AS expected_answers"
+    ),
     RowField.RETRIEVED_CONTEXT: "rows.retrieved_context",
     RowField.RETRIEVED_DOCUMENTS: "rows.retrieved_context",
     RowField.ACTUAL_ANSWER: "rows.actual_answer",
@@ -32,6 +34,14 @@ _COLUMNS: Final[dict[RowField, str]] = {
     RowField.OUTPUT_TOKENS: "rows.output_tokens",
     RowField.ORIGINAL_ANSWER: "original.actual_answer AS original_answer",
     RowField.RIVAL_ANSWERS: "rivals.rival_answers",
+    RowField.MESSAGES: "talks.messages",
+    RowField.HISTORY: "talks.history",
+    RowField.TOOL_CALLS: "talks.tool_calls",
+    RowField.TOOLS: "talks.tools",
+    RowField.STEPS: "talks.steps",
+    RowField.EXPECTED_TOOL_CALLS: "talks.expected_tool_calls",
+    RowField.EXPECTED_OUTCOME: "talks.expected_outcome",
+    RowField.SCENARIO: "talks.scenario",
 }
 
 
@@ -115,7 +125,7 @@ def _joins(fields: Collection[RowField], row_ids: str) -> str:
     Args:
         row_ids: The condition that the ids of the rows meet.
     """
-    joins = []
+    joins = [sql("rows/talks")] if OF_CONVERSATIONS.intersection(fields) else []
     if RowField.ORIGINAL_ANSWER in fields:
         joins.append(sql("rows/original").format(originals=sql("field_digests/originals")))
     if RowField.RIVAL_ANSWERS in fields:
@@ -148,14 +158,26 @@ def _needed(line: dict[str, Any]) -> NeededRow:
             rival_answers=tuple(
                 RivalAnswer(rival["model"], rival["answer"]) for rival in (line.get("rival_answers") or ())
             ),
+            messages=_parsed(line.get("messages")) or (),
+            history=_parsed(line.get("history")) or (),
+            tool_calls=_calls(line.get("tool_calls")),
+            tools=_parsed(line.get("tools")),
+            steps=_parsed(line.get("steps")),
+            expected_tool_calls=_parsed(line.get("expected_tool_calls")),
+            expected_outcome=line.get("expected_outcome"),
+            scenario=_parsed(line.get("scenario")),
         ),
         {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
     )
 
 
-def _parsed(text: str | None) -> Annotations | None:
-    """Return annotations, which loading has brought into their one form."""
-    return None if text is None else cast("Annotations", orjson.loads(text))
+def _parsed(text: str | None) -> Any:
+    """Return JSON, which loading has brought into the one form of its field."""
+    return None if text is None else orjson.loads(text)
+
+
+def _calls(text: str | None) -> list[MadeCall] | None:
+    return None if text is None else [MadeCall(**call) for call in orjson.loads(text)]
 
 
 def _metadata(line: dict[str, Any]) -> dict[str, Any]:

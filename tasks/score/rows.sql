@@ -14,7 +14,7 @@ FROM (
     WHERE row_id BETWEEN ? AND ?
     GROUP BY row_id
 ) AS needed
-JOIN rows USING (row_id)
+JOIN all_rows AS rows USING (row_id)
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
 {joins}
@@ -24,12 +24,16 @@ ORDER BY needed.row_id
 -- statement: all
 -- All rows of a small dataset, or some of them, in row order.
 SELECT cases.case_key, models.model_key, {columns}
-FROM rows
+FROM all_rows AS rows
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
 {joins}
 WHERE $rows IS NULL OR list_contains($rows, rows.row_id)
 ORDER BY rows.row_id
+
+-- statement: talks
+-- Joins to each row what it has of a conversation.
+LEFT JOIN turns AS talks ON talks.row_id = rows.row_id
 
 -- statement: original
 -- Joins to each row the row of the original that its case is a copy of.

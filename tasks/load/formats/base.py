@@ -13,6 +13,7 @@ from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
 from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
 from leadline.tasks.load.chat import answer_within, last_user_message
 from leadline.tasks.load.columns import LABELS, METADATA, ColumnNames, Columns, ColumnTable, field_names, listed, mapped
+from leadline.tasks.load.conversation import Conversation, Part, parts_of
 from leadline.tasks.load.dataset_models import DatasetModels
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.label import GivenLabel, LabelColumn
@@ -24,6 +25,7 @@ from leadline.tasks.load.values import (
     Reading,
     ValueFault,
     anything,
+    as_json,
     canonical,
     chunks,
     count,
@@ -442,6 +444,49 @@ class DatasetFormat(ABC):
         if "relationships" in values:
             self._stage_links(place, case, values)
         return case, derived, seq
+
+    def stage_conversation(self, place: Place, given: Conversation) -> None:
+        """Stage a conversation: a case with one answer, and its turns where it has several."""
+        whole, turns = parts_of(given)
+        turn = whole.turn
+        values: Values = {
+            "question": turn.question,
+            "expected": list(turn.expected_answers),
+            "categories": list(given.categories),
+            "case_metadata": dict(given.case_metadata),
+        }
+        if given.key:
+            values["case"] = given.key
+        history = as_json([message for message in given.messages if message["role"] != "assistant"])
+        if turns or given.given:
+            values["conversation"] = history
+        answer: Values = {
+            "answer": turn.answer,
+            "context": whole.chunks,
+            "error": given.error,
+            **{name: number for name, number in whole.numbers._asdict().items() if number is not None},
+            "row_metadata": dict(given.metadata),
+        }
+        if given.model:
+            answer["model"] = given.model
+        if given.labels:
+            answer[_PEOPLE] = given.labels
+        case = self.stage_case(place, values, {})
+        self.stage_answer(place, case, answer, {})
+        if not self.cases_only:
+            self._stage_turns(whole, turns, given.error)
+
+    def _stage_turns(self, whole: Part, turns: Sequence[Part], error: str | None) -> None:
+        row = self.batches.rows - 1
+        unit, number = ("conversation", None) if turns else ("row", 1)
+        count = max(1, len(turns))
+        nothing = (None,) * 9
+        self.batches.turn((row, unit, row, number, count, *nothing, *whole.content))
+        for place, part in enumerate(turns, start=1):
+            turn, failed = part.turn, error if place == count else None
+            asked = (turn.question, list(turn.expected_answers), turn.answer, part.chunks, failed)
+            line = (self.batches.next_turn(), "turn", row, place, count, *asked, *part.numbers, *part.content)
+            self.batches.turn(line)
 
     def stage_answer(self, place: Place, case: tuple[str, bool, int], values: Values, others: dict[str, Any]) -> None:
         """Stage an answer to a case."""
