@@ -29,7 +29,8 @@ ANALYSIS: Final = "analysis"
 whether these are ``plain``, as :func:`is_plain` has it, and the numbers of the cases in its ``page``."""
 
 MEANS: Final = (
-    "scores", "evidence", "turn_scores", "turn_evidence", "aggregates", "details", "trial_spread", "flips", "flip_rates", "slice_rows", "slices",
+    "scores", "evidence", "turn_scores", "turn_evidence", "aggregates", "details", "trial_spread", "flips",
+    "flip_rates", "slice_rows", "slices",
 )  # fmt: skip
 FINDINGS: Final = ("answer_shares", "problems", "insights")
 

@@ -609,10 +609,10 @@ class ChangedSide:
 
 
 TABLES: Final[tuple[type, ...]] = (
-    RunEvaluator, RunMetric, MetricRule, MetricScore, RowEvidence, TurnScore, TurnEvidence, Aggregate, EvaluatorDetail, Correction,
-    Certification, AnswerShare, QuestionLabel, QuestionVerdict, TrialSpread, RepeatedScore, RejudgedPair, WaveDecision,
-    Flip, FlipRate, FlipCause, SliceMember, SliceMean, Problem, Insight, BaselineRun, ChangedModel, ChangedMetric,
-    ChangedSide,
+    RunEvaluator, RunMetric, MetricRule, MetricScore, RowEvidence, TurnScore, TurnEvidence, Aggregate, EvaluatorDetail,
+    Correction, Certification, AnswerShare, QuestionLabel, QuestionVerdict, TrialSpread, RepeatedScore, RejudgedPair,
+    WaveDecision, Flip, FlipRate, FlipCause, SliceMember, SliceMean, Problem, Insight, BaselineRun, ChangedModel,
+    ChangedMetric, ChangedSide,
 )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ class Conversation:
 
 
 class Numbers(NamedTuple):
-    """How long an answer took, and what it cost; ``None`` for what is not known."""
+    """Duration and cost of an answer; ``None`` for what is not known."""
 
     duration_s: float | None = None
     cost_usd: float | None = None
