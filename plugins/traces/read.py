@@ -1,0 +1,160 @@
+"""Conversations from files of traces, in bounded memory: spans wait on disk until all of a conversation are there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from leadline.evaluators.ground import DatasetError, Fault
+from leadline.plugins.traces.assemble import assemble
+from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.dialects import DIALECTS
+from leadline.plugins.traces.dialects.table import Dialect
+from leadline.plugins.traces.otlp import Raw, RawEvent, RawSpan, read_file
+from leadline.plugins.traces.translate import Translator
+from leadline.tasks.db import sql
+from leadline.tasks.load.conversation import Conversation
+from leadline.tasks.load.limits import MIB
+
+__all__ = ["Counts", "conversations"]
+
+_ENDINGS: Final = frozenset({".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".gz"})
+_LINES: Final = 20_000
+"""Spans that are told to the database together."""
+_MEMORY: Final = "512MiB"
+_MOST_SPANS: Final = 100_000
+_MOST_BYTES: Final = 256 * MIB
+"""Spans and bytes of one conversation that are put together."""
+_SKIPPED: Final = 2**62
+"""Bytes as which a conversation counts that is too large."""
+
+
+def conversations(
+    paths: Iterable[str | os.PathLike[str]], *, counts: Counts | None = None, dialects: Sequence[Dialect] = DIALECTS
+) -> Iterator[Conversation]:
+    """Yield the conversations in files and folders of traces, in the order in which they begin there.
+
+    Spans belong together by the conversation that they or others of their trace name, else by their trace. What could
+    not be used is counted.
+    A damaged line or document is counted and costs what is in it.
+
+    Args:
+        counts: Is filled while conversations are taken, and complete after the last one.
+        dialects: Tables of names, in the order in which they are asked.
+
+    Raises:
+        DatasetError: A file cannot be opened.
+    """
+    counts = Counts() if counts is None else counts
+    translator = Translator(dialects, counts)
+    with (
+        tempfile.TemporaryDirectory(prefix="leadline-traces-") as folder,
+        closing(_Store(Path(folder), translator)) as store,
+    ):
+        for path in paths:
+            for file in _files(Path(path)):
+                try:
+                    for raw in read_file(file, counts):
+                        store.add(raw)
+                except OSError as error:
+                    raise DatasetError([Fault(str(file), None, "", f"the file cannot be read: {error}")]) from None
+        for raws in store.grouped(counts):
+            if (found := _conversation(raws, translator)) is not None:
+                yield found
+
+
+def _files(path: Path) -> list[Path]:
+    """Return a file, or those in a folder that may have traces."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
+
+
+def _conversation(raws: Sequence[Raw], translator: Translator) -> Conversation | None:
+    events: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
+    for raw in raws:
+        if isinstance(raw, RawEvent):
+            events.setdefault((raw.trace, raw.span), []).append((raw.name, raw.attributes))
+    spans = [translator.span(raw, events.get((raw.trace, raw.id), ())) for raw in raws if isinstance(raw, RawSpan)]
+    return assemble(spans, translator.counts) if spans else None
+
+
+class _Store:
+    """Raw spans, one after the other in a file; the database only knows where, and sorts that by conversation."""
+
+    def __init__(self, folder: Path, translator: Translator) -> None:
+        import duckdb
+
+        self._file = (folder / "spans").open("w+b")
+        self._database = duckdb.connect(
+            str(folder / "spans.duckdb"), config={"memory_limit": _MEMORY, "threads": 1, "temp_directory": str(folder)}
+        )
+        self._database.execute(sql("spans/table"))
+        self._translator = translator
+        self._lines: list[tuple[str, int | None, str | None, int, int]] = []
+        self._end = 0
+
+    def close(self) -> None:
+        """Give file and database back."""
+        self._file.close()
+        self._database.close()
+
+    def add(self, raw: Raw) -> None:
+        """Add a span or a log record."""
+        rank, session = self._translator.session(raw.attributes) or (None, None)
+        packed = orjson.dumps(tuple(raw), option=orjson.OPT_NON_STR_KEYS, default=str)
+        self._file.write(packed)
+        self._lines.append((raw.trace, rank, session, self._end, len(packed)))
+        self._end += len(packed)
+        if len(self._lines) >= _LINES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        import pyarrow as pa
+
+        self._file.flush()
+        if self._lines:
+            columns = [
+                pa.array(column, kind) for column, kind in zip(zip(*self._lines, strict=True), _types(), strict=True)
+            ]
+            self._database.register("batch", pa.table(columns, names=["trace", "rank", "session", "place", "size"]))
+            self._database.execute("INSERT INTO spans SELECT * FROM batch")
+            self._database.unregister("batch")
+            self._lines = []
+
+    def grouped(self, counts: Counts) -> Iterator[list[Raw]]:
+        """Yield the spans and log records of each conversation in the order of the files."""
+        self.flush()
+        cursor = self._database.cursor().execute(sql("spans/by_conversation"))
+        current, group, size = -1, list[tuple[int, int]](), 0
+        while lines := cursor.fetchmany(_LINES):
+            for number, at, length in lines:
+                if number != current:
+                    if group:
+                        yield self._read(group)
+                    current, group, size = number, [], 0
+                group.append((at, length))
+                size += length
+                if size > _MOST_BYTES or len(group) > _MOST_SPANS:
+                    counts.too_large += size < _SKIPPED
+                    group, size = [], _SKIPPED
+        if group:
+            yield self._read(group)
+
+    def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw]:
+        number = self._file.fileno()
+        read = [orjson.loads(os.pread(number, size, at)) for at, size in places]
+        return [RawSpan(*each) if len(each) > len(RawEvent._fields) else RawEvent(*each) for each in read]
+
+
+def _types() -> list[Any]:
+    import pyarrow as pa
+
+    return [pa.string(), pa.int32(), pa.string(), pa.int64(), pa.int64()]

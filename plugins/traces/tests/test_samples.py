@@ -1,0 +1,151 @@
+"""Samples of other tools become the conversations that they are of, whatever the container and the dialect."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.evaluators.data import calls_of, turns_of
+from leadline.plugins.traces.read import Counts, conversations
+from leadline.tasks.load.conversation import Conversation
+
+SAMPLES = Path(__file__).parent / "samples"
+FOUND = {
+    "openinference/openai_agent_one_turn.json": [(1, 1, 1, 5)],
+    "openinference/openai_agent_one_turn.pb": [(1, 1, 1, 5)],
+    "openinference/spans_flat.parquet": [(1, 1, 1, 5)],
+    "otlp/otlp_events_minimal.json": [],
+    "otlp/otlp_trace_minimal.json": [],
+    "otlp/pydantic_ai_v2_three_turns.json": [(3, 2, 0, 10)],
+    "otlp/pydantic_ai_v2_three_turns.pb": [(3, 2, 0, 10)],
+    "otlp/pydantic_ai_v5_three_turns.json": [(3, 2, 0, 10)],
+    "otlp/pydantic_ai_v5_three_turns.pb": [(3, 2, 0, 10)],
+    "vercel/ai-embed-doEmbed.json": [],
+    "vercel/ai-embed.json": [],
+    "vercel/ai-generateObject-doGenerate.json": [(1, 0, 0, 1)],
+    "vercel/ai-generateObject.json": [(1, 0, 0, 1)],
+    "vercel/ai-generateText-doGenerate.json": [(1, 0, 0, 1), (2, 0, 0, 1)],
+    "vercel/ai-generateText.json": [(1, 0, 0, 1), (2, 0, 0, 1)],
+}
+"""Of each conversation in a file: its turns, calls of tools, chunks of context and steps."""
+
+
+def read(*names: str, counts: Counts | None = None) -> list[Conversation]:
+    return list(conversations([SAMPLES / name for name in names], counts=counts))
+
+
+def measured(conversation: Conversation) -> tuple[int, int, int, int]:
+    turns = turns_of(conversation.messages)
+    chunks = sum(len(turn.retrieved_context) for turn in turns)
+    return len(turns), len(calls_of(conversation.messages)), chunks, len(conversation.steps or ())
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_sample_has_the_conversations_that_were_led(name: str) -> None:
+    counts = Counts()
+    assert [measured(found) for found in read(name, counts=counts)] == FOUND[name]
+    assert counts.malformed == counts.unreadable == counts.unmatched == 0
+
+
+def test_every_sample_is_read_by_a_test() -> None:
+    there = {str(path.relative_to(SAMPLES)) for path in SAMPLES.glob("*/*")}
+    assert there == {*FOUND, *(f"openinference_genai/{path.name}" for path in SAMPLES.glob("openinference_genai/*"))}
+
+
+@pytest.mark.parametrize("name", [name.removesuffix(".pb") for name in FOUND if name.endswith(".pb")])
+def test_json_and_protobuf_are_the_same_conversations(name: str) -> None:
+    assert read(f"{name}.json") == read(f"{name}.pb")
+
+
+def test_a_flat_table_is_the_same_conversation_as_its_spans() -> None:
+    [table], [spans] = read("openinference/spans_flat.parquet"), read("openinference/openai_agent_one_turn.json")
+    assert (table.messages, table.steps, table.tools) == (spans.messages, spans.steps, spans.tools)
+
+
+def test_two_formats_of_pydantic_ai_are_the_same_messages() -> None:
+    [old], [new] = read("otlp/pydantic_ai_v2_three_turns.json"), read("otlp/pydantic_ai_v5_three_turns.json")
+    assert old.messages == new.messages
+    assert old.tools == new.tools
+
+
+def test_the_messages_of_three_traces_stand_once_with_what_tools_returned() -> None:
+    [found] = read("otlp/pydantic_ai_v5_three_turns.json")
+    assert found.key == "conv-lisbon-1"
+    assert list(found.messages) == [
+        {"role": "system", "content": "You help skippers."},
+        {"role": "user", "content": "How high is the tide?"},
+        {
+            "role": "assistant",
+            "content": "Let me look.",
+            "tool_calls": [{"id": "1", "name": "get_tide", "arguments": {"harbour": "Lisbon"}}],
+        },
+        {"role": "tool", "content": "5.4 m", "name": "get_tide", "tool_call_id": "1"},
+        {"role": "assistant", "content": "High water springs at Lisbon is 5.4 m."},
+        {"role": "user", "content": "Please book a berth."},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "2", "name": "book_berth", "arguments": {"harbour": "Lisbon", "length_m": 120}}],
+        },
+        {
+            "role": "tool",
+            "content": "No berth is longer than 50 m.",
+            "name": "book_berth",
+            "tool_call_id": "2",
+            "error": "No berth is longer than 50 m.",
+        },
+        {"role": "assistant", "content": "Berth 7 is booked for you."},
+        {"role": "user", "content": "Thanks"},
+        {"role": "assistant", "content": "You are welcome."},
+    ]
+    assert (found.input_tokens, found.output_tokens) == (323, 121)
+    assert [step["turn"] for step in found.steps or ()] == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["otlp/pydantic_ai_v5_three_turns.json", "openinference/openai_agent_one_turn.json"])
+def test_other_ids_and_a_later_day_change_nothing(name: str, tmp_path: Path) -> None:
+    document = json.loads((SAMPLES / name).read_text())
+
+    def redrawn(value: Any) -> Any:
+        if isinstance(value, list):
+            return [redrawn(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        ids = {key: value[key][::-1] for key in ("traceId", "spanId", "parentSpanId") if key in value}
+        times = {key: str(int(value[key]) + 86_400 * 10**9) for key in value if key.endswith("UnixNano")}
+        return {key: redrawn(inner) for key, inner in value.items()} | ids | times
+
+    (tmp_path / "again.json").write_text(re.sub(r"call_(\d)", r"toolu_\1", json.dumps(redrawn(document))))
+    assert list(conversations([tmp_path])) == read(name)
+
+
+def of_attributes(path: Path, attributes: dict[str, Any], *further: dict[str, Any]) -> list[Conversation]:
+    """Return the conversations of a trace whose spans have these attributes."""
+    spans = [
+        {"traceId": "1" * 32, "spanId": f"{number:016x}", "name": "call", "startTime": [number, 0],
+         "endTime": [number, 1], "attributes": each}
+        for number, each in enumerate((attributes, *further), start=1)
+    ]  # fmt: skip
+    path.write_text(json.dumps(spans))
+    return list(conversations([path]))
+
+
+def test_the_same_call_is_the_same_conversation_in_two_conventions(tmp_path: Path) -> None:
+    names = ("openinference_client_span_tool_calls", "otel_genai_client_span_tool_calls")
+    old, new = (json.loads((SAMPLES / "openinference_genai" / f"{name}.json").read_text()) for name in names)
+    [first], [second] = of_attributes(tmp_path / "1.json", old), of_attributes(tmp_path / "2.json", new)
+    assert first.messages == second.messages
+    assert measured(first) == (1, 1, 0, 1)
+    assert (first.input_tokens, first.output_tokens) == (second.input_tokens, second.output_tokens) == (97, 52)
+
+
+def test_a_tools_span_is_read_beside_its_call(tmp_path: Path) -> None:
+    call = json.loads((SAMPLES / "openinference_genai/otel_genai_client_span_tool_calls.json").read_text())
+    tool = json.loads((SAMPLES / "openinference_genai/otel_genai_tool_execution_span.json").read_text())
+    [found] = of_attributes(tmp_path / "spans.json", call, tool)
+    assert measured(found) == (1, 1, 0, 2)
+    assert [step["name"] for step in found.steps or ()] == ["call", "get_weather"]
