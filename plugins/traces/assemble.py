@@ -205,7 +205,7 @@ def _begun(span: Span, start_ns: int) -> Span:
 
 
 class _Transcript:
-    """What was said, as far as it is known.
+    """The messages of a conversation, as far as they are known.
 
     Attributes:
         system: Instructions of the first call that has some.
