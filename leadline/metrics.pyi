@@ -628,6 +628,24 @@ def format(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def goal_accuracy(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Success of a conversation: it ends in what the user wanted.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def gptscore_machine_translation(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1120,6 +1138,26 @@ def plan_adherence(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def policy(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    rules: Sequence[str] = (),
+    name: str = "",
+) -> MetricChoice:
+    """Share of the rules touched by a conversation that the assistant kept.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        rules: Rules that the assistant has to keep in all cases, beside those of a scenario.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1617,6 +1655,24 @@ def tool_trajectory_match(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def topic_adherence(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Adherence of an assistant to the topics that it may speak about.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def toxicity(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1667,6 +1723,24 @@ def unsupported_numbers(
         metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def user_frustration(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Degree of the user's frustration with the assistant, by what they say.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

@@ -27,7 +27,8 @@ AT_ONCE: Final = 20
 """Verdicts in one reply, at most: with a reason each, more would not fit into a judge's usual limit of 1,024 tokens."""
 
 
-def _plain_word(value: object) -> object:
+def plain_word(value: object) -> object:
+    """Return a word without the capitals and the space around it that judges give it; what is no text, as it is."""
     return value.strip().lower() if isinstance(value, str) else value
 
 
@@ -35,10 +36,10 @@ def _text_or_nothing(value: object) -> object:
     return "" if value is None else value
 
 
-_YesNo: TypeAlias = Annotated[Literal["yes", "no"], BeforeValidator(_plain_word)]
+YesNo: TypeAlias = Annotated[Literal["yes", "no"], BeforeValidator(plain_word)]
 """One of the two words, in any case."""
 
-_YesNoIdk: TypeAlias = Annotated[Literal["yes", "no", "idk"], BeforeValidator(_plain_word)]
+_YesNoIdk: TypeAlias = Annotated[Literal["yes", "no", "idk"], BeforeValidator(plain_word)]
 """One of three words; ``idk`` is "I do not know"."""
 
 Reason: TypeAlias = Annotated[str, BeforeValidator(_text_or_nothing)]
@@ -59,7 +60,7 @@ class Verdict(JudgeReply):
     """Yes or no about one item. The reason comes first, so that the judge thinks before it decides."""
 
     reason: Reason = ""
-    verdict: _YesNo
+    verdict: YesNo
 
 
 class VerdictOrIdk(JudgeReply):
@@ -86,7 +87,7 @@ class FoundItem(JudgeReply):
 
     item: str
     reason: Reason = ""
-    verdict: _YesNo
+    verdict: YesNo
 
 
 class FoundItems(JudgeReply):
@@ -165,7 +166,7 @@ class Assessment(JudgeReply):
     """A judge's rating. The rationale comes first, so that the judge thinks before it decides."""
 
     rationale: Reason = ""
-    rating: _YesNo
+    rating: YesNo
 
 
 def rated(metric: str, assessment: Assessment) -> RowScore:

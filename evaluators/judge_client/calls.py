@@ -31,6 +31,12 @@ class JudgeRefused(JudgeError):
     reason = Reason.JUDGE_REFUSED
 
 
+class QuestionTooLong(JudgeRefused):
+    """The question is longer than what the judge reads; nothing of it is left out, so this judge cannot measure it."""
+
+    reason = Reason.UNSCORABLE
+
+
 class JudgeTruncated(JudgeError):
     """The reply was cut off at the token limit."""
 

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -34,6 +35,7 @@ from leadline.evaluators.judge_client.calls import (
     JudgeUnparseable,
     Ledger,
     MemoryLedger,
+    QuestionTooLong,
     Reply,
 )
 from leadline.evaluators.judge_client.event_loop import not_answered, sent, share
@@ -63,6 +65,13 @@ ELSEWHERE_S: Final = 0.5
 
 CHARACTERS_PER_TOKEN: Final = 3.5
 """A low estimate for English, so that the tokens of a question are rather over- than underestimated."""
+
+_TOO_LONG: Final = re.compile(
+    r"context[ _](?:length|window|size)|maximum number of tokens|too many (?:input )?tokens"
+    r"|(?:prompt|input) is too long|tokens of question and \d+ of reply exceed",
+    re.IGNORECASE,
+)
+"""What providers, servers of one's own and a local judge say of a question that is longer than their window."""
 
 _told: Final[set[str]] = set()
 """Variables whose secrets were found in replies, and said so."""
@@ -225,7 +234,8 @@ class JudgeClient:
         if isinstance(failure, Refused):
             if failure.every:
                 self._breaker.refused(failure.message)
-            raise JudgeRefused(f"{self.config.subject} refused the call: {failure.message}.")
+            kind = QuestionTooLong if _TOO_LONG.search(failure.message) else JudgeRefused
+            raise kind(f"{self.config.subject} refused the call: {failure.message}.")
         asked = failure.retry_after if isinstance(failure, Throttled | Transient) else None
         if asked is not None and asked > self.config.deadline_s:
             self._breaker.asked_to_wait(failure.message)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from leadline.evaluators.data import Reason
 from leadline.evaluators.judge_client.budget import Budget, Limits
 from leadline.evaluators.judge_client.calls import (
     BudgetSpent,
@@ -36,6 +37,24 @@ def fails(first: int, error: Exception) -> ScriptedTransport:
         return "yes"
 
     return ScriptedTransport(script)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "HTTP 400: This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+        "ContextWindowExceededError: prompt is too long: 210000 tokens > 200000 maximum",
+        "HTTP 400: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "HTTP 400: the request exceeds the available context size, try increasing it",
+        "HTTP 400: context_length_exceeded",
+        "5000 tokens of question and 1024 of reply exceed the model's 4096",
+    ],
+)
+async def test_a_question_that_exceeds_the_judges_window_is_unscorable(said: str) -> None:
+    with pytest.raises(JudgeRefused) as caught:
+        await make_client(fails(1, Refused(said))).ask(question())
+    assert caught.value.reason is Reason.UNSCORABLE
+    assert said in str(caught.value)
 
 
 async def test_a_call_in_flight_is_made_once_for_all_who_ask() -> None:

@@ -1,0 +1,104 @@
+"""Topic adherence: does the assistant speak about its topics, and about no others?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from leadline.evaluators.conversation._scenario import texts_of
+from leadline.evaluators.core import EvalContext, Metric, Spec, register
+from leadline.evaluators.data import Evidence, NotApplicable, Row, RowField, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.verdicts import JudgeReply, YesNo
+from leadline.evaluators.judge.verdicts import Reason as Rationale
+
+_UNDEFINED: Final = {
+    "precision": "No topic was answered.",
+    "recall": "No allowed topic came up.",
+    "f1": "No allowed topic came up, and none was answered.",
+    "accuracy": "The user brought up no topic.",
+}
+"""Why a metric has no value."""
+
+
+class Topic(JudgeReply):
+    """A topic that the user brought up."""
+
+    topic: str
+    reason: Rationale = ""
+    answered: YesNo
+    allowed: YesNo
+
+
+class Topics(JudgeReply):
+    """The topics of a conversation."""
+
+    topics: tuple[Topic, ...]
+
+
+def adherence(topics: Sequence[Topic]) -> dict[str, float | NotApplicable]:
+    """Return the metrics of a conversation by what came up in it."""
+    both = [(topic.answered == "yes", topic.allowed == "yes") for topic in topics]
+    right = both.count((True, True))
+    strayed, refused = both.count((True, False)), both.count((False, True))
+    parts = {
+        "precision": (right, right + strayed),
+        "recall": (right, right + refused),
+        "f1": (2 * right, 2 * right + strayed + refused),
+        "accuracy": (len(both) - strayed - refused, len(both)),
+    }
+    return {name: part / of if of else NotApplicable(_UNDEFINED[name]) for name, (part, of) in parts.items()}
+
+
+@register
+class TopicAdherence(JudgeEvaluator):
+    """Adherence of an assistant to the topics that it may speak about.
+
+    **Method.** The case's scenario names the ``topics``. In one reply the judge lists what the user brings up in the
+    conversation, and says of each topic whether it was answered and whether it is allowed. An allowed topic that was
+    answered is right, one that was not is missed, and one that is answered without being allowed is strayed to:
+    precision is right / (right + strayed), recall right / (right + missed), F1 their harmonic mean, and accuracy the
+    share of topics that were answered if and only if they are allowed.
+
+    **Edge cases.**
+
+    * Where all that came up is off topic and was declined, accuracy is 1 and the others are not applicable: there is
+      nothing to be precise about. RAGAS has 0 for all three, as for a conversation without topics.
+    * A case whose scenario names no topics, and a conversation in which the user brings up none: not applicable.
+    * Results of tools are shown up to 2,000 characters each, marked where they are cut.
+
+    **Source.** RAGAS, topic adherence, in one call instead of three.
+    """
+
+    spec = Spec(
+        id="topic_adherence",
+        inputs=(RowField.MESSAGES, RowField.SCENARIO),
+        metrics=(
+            Metric.higher("f1", "Harmonic mean of precision and recall.", name="Topic adherence F1", primary=True),
+            Metric.higher(
+                "precision", "Share of the answered topics that are allowed.", name="Topic adherence precision"
+            ),
+            Metric.higher("recall", "Share of the allowed topics that were answered.", name="Topic adherence recall"),
+            Metric.higher(
+                "accuracy",
+                "Share of the topics that were answered if and only if they are allowed.",
+                name="Topic adherence accuracy",
+            ),
+        ),
+        judge="llm",
+        unit="conversation",
+        keywords=("judge", "conversation", "topics", "scope"),
+        source="RAGAS (https://docs.ragas.io): topic adherence",
+    )
+    prompts = {"topics": prompt_beside(__file__, "topic_adherence.jinja")}  # noqa: RUF012
+
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        """Judge one conversation."""
+        allowed = texts_of(row, "topics")
+        if not allowed:
+            return RowScore.not_applicable(self.row_metrics, "The scenario has no topics.")
+        found = (await judge.ask("topics", Topics, messages=row.messages, topics=allowed)).topics
+        values = adherence(found)
+        kept = sum(topic.answered == topic.allowed for topic in found)
+        message = f"{kept} of {len(found)} topics were answered if and only if they are allowed."
+        return RowScore(values, Evidence(message, data={"topics": [topic.model_dump() for topic in found]}))
