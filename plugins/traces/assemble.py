@@ -462,8 +462,8 @@ def _opinions(spans: Iterable[Span]) -> tuple[list[GivenLabel], dict[str, Json]]
             person = said.person or "unnamed"
             labels.setdefault((said.name, person), GivenLabel(said.name, value, person, said.note))
         else:
-            by: Json = {"person": said.person} if said.person else {}
-            others.append({"name": said.name, "value": said.value, "note": said.note, **dict(by or {})})
+            other: dict[str, Json] = {"name": said.name, "value": said.value, "note": said.note, "person": said.person}
+            others.append({name: each for name, each in other.items() if each != ""})
     return list(labels.values()), {"annotations": others} if others else {}
 
 

@@ -108,7 +108,11 @@ class _Store:
     def add(self, raw: Raw) -> None:
         """Add a span or a log record."""
         rank, session = self._translator.session(raw.attributes) or (None, None)
-        packed = orjson.dumps(tuple(raw), option=orjson.OPT_NON_STR_KEYS, default=str)
+        try:
+            packed = orjson.dumps(tuple(raw), option=orjson.OPT_NON_STR_KEYS, default=str)
+        except TypeError as error:  # nested too deeply, or a number of more than 64 bits
+            self._translator.counts.fault(f"a span holds what JSON has no way to say ({error})")
+            return
         self._file.write(packed)
         self._lines.append((raw.trace, rank, session, self._end, len(packed)))
         self._end += len(packed)
