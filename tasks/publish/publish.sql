@@ -397,6 +397,22 @@ CROSS JOIN (SELECT row_id, case_id, model_id FROM run_rows JOIN page_cases USING
 LEFT JOIN means USING (metric_id, row_id)
 GROUP BY metric_id;
 
+-- statement: page_turn_scores
+-- By metric the values of the turns of the page's conversations, in their order; null where a turn has none.
+SELECT metric_id, conversation_id, list(value ORDER BY turn)
+FROM (
+    SELECT metric_id, conversation_id, turn, format('{:.6g}', avg(value))::DOUBLE AS value
+    FROM turn_scores
+    WHERE conversation_id IN (SELECT row_id FROM rows JOIN page_cases USING (case_id))
+    GROUP BY metric_id, conversation_id, turn
+)
+GROUP BY metric_id, conversation_id;
+
+-- statement: page_talks
+SELECT row_id, if(strlen(messages) <= $longest, messages, NULL), if(strlen(steps) <= $longest, steps, NULL)
+FROM turns
+WHERE unit <> 'turn' AND row_id IN (SELECT row_id FROM rows JOIN page_cases USING (case_id));
+
 -- statement: page_trials
 -- What each trial of a row said, null where it has no score.
 SELECT metric_id, row_id, list(value ORDER BY trial) AS trials

@@ -97,7 +97,7 @@ def _part(section: Section, results: RunResults) -> _PageSection | None:
 
 
 def _script(sections: Sequence[Section]) -> str:
-    shared = [_text(name) for name in ("dom.js", "data.js", "case_view.js")]
+    shared = [_text(name) for name in ("dom.js", "data.js", "dialogue.js", "case_view.js")]
     texts = [*shared, *(section.text("script") for section in sections), _text("page.js")]
     return "'use strict';\n(() => {{\n{}\n}})();\n".format("\n".join(text for text in texts if text))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.ground import jsonio
 from leadline.tasks.db import Insight, Problem, sql
 from leadline.tasks.publish.facts import Facts, MetricView, number
+from leadline.tasks.publish.report.dialogues import dialogues
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -306,6 +307,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, chosen: _Chosen, text: i
             chosen.at[row_id]: [item.packed(chosen.room(row_id, text), begins.get(row_id, {})) for item in found]
             for row_id, found in chosen.evidence.items()
         },
+        "dialogues": dialogues(connection, chosen.at, chosen.positions, text),
         "flipped": [row_id for (row_id,) in connection.execute(sql("publish/flipped_rows")).fetchall()],
         "flips": flips,
         "problems": problems,

@@ -336,6 +336,7 @@ function answerCard(data, row, evaluator) {
     draw();
   });
   const explained = reasons.filter(item => item[1] || item[3] || item[4]);
+  const talk = dialogueBlock(data, row);
   const card = el(
     'article',
     {class: 'answer'},
@@ -354,7 +355,8 @@ function answerCard(data, row, evaluator) {
           .join(' · '),
       ),
     ),
-    said,
+    talk,
+    talk && severalTurns(data, row) ? null : said,
     wrong.length ? el('ul', {class: 'checks'}, wrong.slice(0, MOST_CHECKS).map(line)) : null,
     wrong.length > MOST_CHECKS
       ? el(
