@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
 from leadline.evaluators.core.base import EvalContext, Evaluator, RowEvaluator
 from leadline.evaluators.core.registry import load_installed, registered_by, unregister
-from leadline.evaluators.core.spec import CUSTOM, INF, Metric, Spec
+from leadline.evaluators.core.spec import CUSTOM, INF, Metric, Spec, Unit
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, from_home
 from leadline.evaluators.ground.code_digest import code_digest
@@ -55,6 +55,7 @@ class FunctionMetric:
         high: Greatest value.
         threshold: Value that separates good rows from bad.
         inputs: Fields that a row must have; rows without them are not applicable.
+        unit: Whether it is given each turn of a conversation, or the conversation as a whole.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class FunctionMetric:
         high: float | None = None,
         threshold: float | None = None,
         inputs: Iterable[str] = ("actual_answer",),
+        unit: Unit = "turn",
     ) -> None:
         self.function = function
         self.id = _id_of(function, name)
@@ -82,6 +84,7 @@ class FunctionMetric:
             description=inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0],
             share=is_share,
         )
+        self.unit: Unit = unit
         self.inputs = Spec.simple(self.id, inputs=inputs, higher_is_better=True).inputs
         self.__doc__ = function.__doc__
 
@@ -91,7 +94,14 @@ class FunctionMetric:
 
     def evaluator(self) -> type[Evaluator]:
         """Return the evaluator, whose scores are keyed by the function's code as it is at this moment."""
-        spec = Spec(self.id, family=CUSTOM, inputs=self.inputs, metrics=(self.metric,), also_reads=tuple(RowField))
+        spec = Spec(
+            self.id,
+            family=CUSTOM,
+            inputs=self.inputs,
+            metrics=(self.metric,),
+            also_reads=tuple(RowField),
+            unit=self.unit,
+        )
         members = {
             "spec": spec,
             "source_digest": code_digest(self.function).digest,
@@ -109,6 +119,7 @@ def metric(
     high: float | None = None,
     threshold: float | None = None,
     inputs: Iterable[str] = ("actual_answer",),
+    unit: Unit = "turn",
 ) -> Callable[[RowFunction], FunctionMetric]:
     """Decorate a function of a row with what there is to know of the metric that it computes.
 
@@ -119,6 +130,7 @@ def metric(
         high: Greatest value.
         threshold: Value that separates good rows from bad.
         inputs: Fields that a row must have; rows without them are not applicable.
+        unit: Whether it is given each turn of a conversation, or the conversation as a whole.
 
     Raises:
         UsageError: The function has no name that can be an id, or there is no such input.
@@ -133,6 +145,7 @@ def metric(
             high=high,
             threshold=threshold,
             inputs=inputs,
+            unit=unit,
         )
 
     return decorated

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.data import OUTPUTS, RowField
-from leadline.tasks.db import digests_of, literal, sql
+from leadline.tasks.db import OF_CONVERSATIONS, digests_of, literal, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.trial_rows import AUTO
 from leadline.tasks.store.parquet_files import intact_parquet_files
@@ -91,8 +91,15 @@ def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
 
 
 def _keys(reads_id: int, reads: Sequence[RowField]) -> str:
-    """Return the query of the keys of all rows, by one set of fields."""
-    parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
+    """Return the query of the keys of all rows, by one set of fields.
+
+    Fields of conversations are named and stand at the end, if they are there at all: an answer without them has the key
+    that it always had.
+    """
+    usual = [f"coalesce(hex({field.value}), '-')" for field in reads if field not in OF_CONVERSATIONS]
+    parts = ", ".join(
+        [*usual, *(f"'{field.value}=' || hex({field.value})" for field in reads if field in OF_CONVERSATIONS)]
+    )
     return sql("plan/keys").format(reads_id=reads_id, parts=parts, digests=digests_of(reads, turns=True))
 
 

@@ -1,0 +1,122 @@
+"""Conversations: each turn is scored, a conversation counts once, and what was scored is never scored again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from leadline.api import Result, evaluate
+from leadline.evaluators.core.user_evaluators import metric
+from leadline.evaluators.data import Row
+
+SAID = ("Low water is at noon.", "Berth 7 is free.", "A crane lifts the boat.", "The gate shuts at ten.")
+
+
+def talk(*answers: str, first: str = "When is low water?", ids: str = "c") -> list[dict[str, Any]]:
+    """Return a conversation with these answers, each after a call of a tool."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You help skippers."}]
+    for number, answer in enumerate(answers):
+        call = {"name": "look_up", "arguments": json.dumps({"n": number, "again": False})}
+        messages += [
+            {"role": "user", "content": first if number == 0 else f"And then, number {number}?"},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": f"{ids}{number}", "function": call}]},
+            {"role": "tool", "tool_call_id": f"{ids}{number}", "content": "found"},
+            {"role": "assistant", "content": answer},
+        ]
+    return messages
+
+
+def length(row: Row) -> float:
+    """Return how long an answer is, as a share of 100 characters."""
+    return len(row.actual_answer or "") / 100
+
+
+def fails_on_berths(row: Row) -> float:
+    """Return 1, and fail on an answer about a berth."""
+    if "Berth" in (row.actual_answer or ""):
+        raise ValueError("a berth")
+    return 1.0
+
+
+@metric(inputs=("tool_calls",), unit="conversation")
+def calls(row: Row) -> float:
+    """Return how many tools are called in a conversation."""
+    return float(len(row.tool_calls or ()))
+
+
+def run(folder: Path, records: Sequence[Mapping[str, Any]], *metrics: Any) -> Result:
+    path = folder / "talks.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return evaluate(path, metrics=list(metrics) or [length], store=folder / "store", format="chat", progress=False)
+
+
+def sql(result: Result, query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(result.folder.parent / "run.duckdb"), read_only=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_a_conversation_has_the_mean_of_its_turns_and_counts_once(tmp_path: Path) -> None:
+    answers = ["x" * 10, "x" * 20, "x" * 60]
+    result = run(tmp_path, [{"messages": talk(*answers)}, {"messages": talk("x" * 90, first="What else?")}])
+    turns = sql(result, "SELECT turn, value FROM turn_scores ORDER BY turn")
+    assert turns == [(1, 0.1), (2, 0.2), (3, 0.6)]
+    assert [value for (value,) in sql(result, "SELECT value FROM scores ORDER BY value")] == pytest.approx([0.3, 0.9])
+    assert sql(result, "SELECT n_rows, n_scored, round(value, 6) FROM aggregates") == [(2, 2, 0.6)]
+
+
+def test_a_conversation_that_grew_by_one_turn_has_one_turn_computed(tmp_path: Path) -> None:
+    run(tmp_path, [{"messages": talk(*SAID[:3])}])
+    grown = run(tmp_path, [{"messages": talk(*SAID)}])
+    assert (grown.computed, grown.reused) == (1, 3)
+
+
+def test_ids_of_calls_and_the_order_of_arguments_make_no_other_conversation(tmp_path: Path) -> None:
+    first = run(tmp_path, [{"id": "one", "messages": talk(*SAID)}], length, calls)
+    again = json.loads(json.dumps(talk(*SAID, ids="toolu_")))
+    for message in again:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = {"again": False, "n": json.loads(call["function"]["arguments"])["n"]}
+    second = run(tmp_path, [{"id": "other", "messages": again}], length, calls)
+    assert (first.computed, second.computed) == (len(SAID) + 1, 0)
+    assert sql(second, "SELECT value FROM scores JOIN metrics USING (metric_id) WHERE metric = 'calls'") == [(4.0,)]
+
+
+def test_a_turn_has_the_key_that_the_same_answer_has_in_a_dataset_of_questions(tmp_path: Path) -> None:
+    run(tmp_path, [{"messages": talk(*SAID)}], "readability")
+    path = tmp_path / "single.jsonl"
+    rows = [
+        {"question": f"Another question {n}?", "actual_answer": answer, "model": "m"} for n, answer in enumerate(SAID)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    single = evaluate(path, metrics=["readability"], store=tmp_path / "store", progress=False)
+    assert (single.computed, single.reused) == (0, len(SAID))
+
+
+def test_a_conversation_one_turn_of_which_was_not_scored_is_unscored(tmp_path: Path) -> None:
+    result = run(tmp_path, [{"messages": talk(*SAID)}, {"messages": talk("Fine.", "", first="Well?")}], fails_on_berths)
+    found = sql(result, "SELECT status, reason, value FROM scores ORDER BY row_id")
+    assert found == [("unscored", "evaluator_error", None), ("scored", None, 1.0)]
+    told = sql(result, "SELECT error FROM evidence WHERE error IS NOT NULL")
+    assert [text[:8] for (text,) in told] == ["Turn 2: "]
+
+
+def test_the_worst_turn_decides_what_passes_or_fails(tmp_path: Path) -> None:
+    leak = "Write to anna.olsen@harbour-office.dk, she knows."
+    result = run(tmp_path, [{"messages": talk(*SAID, leak)}, {"messages": talk(*SAID)}], "pii_leakage")
+    query = "SELECT value FROM scores JOIN metrics USING (metric_id) WHERE is_primary ORDER BY row_id"
+    assert [value for (value,) in sql(result, query)] == [1.0, 0.0]
+    assert any("Turn 5" in text for (text,) in sql(result, "SELECT evidence FROM evidence WHERE evidence IS NOT NULL"))
+
+
+def test_a_question_with_one_answer_is_a_row_that_serves_turns_and_conversations(tmp_path: Path) -> None:
+    result = run(tmp_path, [{"messages": talk("Yes.")}], length, calls)
+    assert sql(result, "SELECT metric, value FROM scores JOIN metrics USING (metric_id) ORDER BY metric") == [
+        ("calls", 1.0),
+        ("length", 0.04),
+    ]
+    assert sql(result, "SELECT count(*) FROM turn_scores") == [(0,)]
