@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.files import digest
-from leadline.tasks.load.columns import LABELS, ColumnMap, map_columns
+from leadline.tasks.load.columns import LABELS, ColumnMap, ColumnNames, map_columns
 from leadline.tasks.load.formats.registry import AUTO, get_format
-from leadline.tasks.load.sniff import format_of, layout_of, peek
+from leadline.tasks.load.readers import Container, Layout
+from leadline.tasks.load.sniff import format_of, layout_of, peek, reader_of
 from leadline.tasks.load.source import IMPORT_VERSION, source_at, undated
 
 if TYPE_CHECKING:
@@ -108,10 +109,14 @@ def load_dataset(
     """
     asked = None if format == AUTO else get_format(format)
     source = source_at(path)
-    layout = layout_of(source)
-    peeked = peek(source, layout)
-    named = map_columns(peeked.columns, columns or {}, default_columns, file=source.name)
-    recognised = asked or format_of(source, replace(peeked, columns=named))
+    recognised = asked or reader_of(source)
+    if recognised is not None and recognised.whole_files:
+        layout, named = Layout(Container.FILES), ColumnNames()
+    else:
+        layout = layout_of(source)
+        peeked = peek(source, layout)
+        named = map_columns(peeked.columns, columns or {}, default_columns, file=source.name)
+        recognised = asked or format_of(source, replace(peeked, columns=named))
     identity = digest(
         {
             "bytes": source.fingerprint(),

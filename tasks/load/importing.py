@@ -90,6 +90,9 @@ def import_file(
 
 def _read(reader: DatasetFormat, layout: Layout) -> None:
     """Stage all records; what is wrong with one is noted, and the next is read."""
+    if reader.whole_files:
+        reader.read_source()
+        return
     by_columns = reader.source.size >= COLUMNS_FROM and can_stage_records(reader)
     with _no_collection():
         for block in read_blocks(reader.source, layout, reader.faults):

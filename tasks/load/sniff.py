@@ -45,6 +45,18 @@ _PEEKED: Final = 20
 """Records whose fields tell the format."""
 
 
+def reader_of(source: SourceFile) -> type[DatasetFormat] | None:
+    """Return the format that reads a file or folder as a whole, ``None`` for one of records.
+
+    Raises:
+        DatasetError: It is a folder that no format takes.
+    """
+    found = next((kind for kind in all_formats().values() if kind.reads(source)), None)
+    if found is None and source.refusal:
+        raise DatasetError([Fault(source.name, None, "", source.refusal)])
+    return found
+
+
 def layout_of(source: SourceFile) -> Layout:
     """Recognise the container and, of a JSON document, the lists that may contain records.
 

@@ -47,6 +47,8 @@ _TEXTS: Final = frozenset({".json", ".jsonl", ".ndjson"})
 GROUND_TRUTH: Final = "ground_truth"
 PREDICTIONS: Final = "predictions"
 _MEMBERS: Final = frozenset({GROUND_TRUTH, PREDICTIONS, "format", "geometry", "name"})
+_MOST_FILES: Final = 500
+"""Files of a folder: each is open until it is read, so that no other takes its place."""
 _LONGEST: Final = 1024 * 1024
 """Bytes of a manifest."""
 
@@ -63,6 +65,7 @@ class SourceFile:
         opened: The file, open; ``None`` for a folder.
         parts: The files that it names, each with the key of its model or "": those of a COCO manifest.
         content: What is read in its place where it is a folder.
+        refusal: Why it is no dataset, unless a format reads whole files and takes it; else ``""``.
     """
 
     path: Path
@@ -73,6 +76,7 @@ class SourceFile:
     opened: OpenFile | None = None
     parts: tuple[tuple[str, SourceFile], ...] = ()
     content: bytes | None = None
+    refusal: str = ""
 
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> SourceFile:
@@ -370,12 +374,23 @@ def _folder(name: str, place: Path) -> SourceFile:
     if len(manifests) == 1:
         return _with_parts(*manifests[0])
     if len(truths) != 1 or not results:
-        message = (
+        refusal = (
             f"a folder is read as COCO: one JSON object with images and annotations, and a JSON list of results for "
-            f"each model; here are {len(truths)} objects and {len(results)} lists. Any other dataset is one file"
+            f"each model; here are {len(truths)} objects and {len(results)} lists. Or it has traces. Any other dataset "
+            "is one file"
         )
-        raise DatasetError([Fault(name, None, "", message)])
+        return _files_in(name, place, refusal)
     manifest = {GROUND_TRUTH: truths[0], PREDICTIONS: {Path(file).stem: file for file in results}}
     content = json.dumps(manifest, sort_keys=True).encode()
     parts = (("", found[truths[0]]), *((Path(file).stem, found[file]) for file in results))
     return SourceFile(place, name, len(content), 0, content, parts=parts, content=content)
+
+
+def _files_in(name: str, place: Path, refusal: str) -> SourceFile:
+    """Take the files in a folder and below it that are not empty, for a format that reads whole files."""
+    files = [path for path in sorted(place.rglob("*")) if path.is_file() and path.stat().st_size]
+    if len(files) > _MOST_FILES:
+        raise DatasetError([Fault(name, None, "", f"the folder has more than {_MOST_FILES:,} files")])
+    parts = tuple(("", SourceFile.at(path)) for path in files)
+    content = json.dumps([str(path.relative_to(place)) for path in files]).encode()
+    return SourceFile(place, name, len(content), 0, content, parts=parts, content=content, refusal=refusal)

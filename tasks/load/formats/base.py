@@ -154,6 +154,7 @@ class DatasetFormat(ABC):
         needs: Columns that some record must have, that of the question first.
         keeps: Columns that are metadata although other tools call a field so.
         is_flat: Whether the names in the file are those of columns, not of objects that are taken apart.
+        whole_files: Whether it reads files and folders by itself (:meth:`read_source`), not record by record.
         by_columns: Fields that :meth:`refine` derives from others, each with the field that a plain text or list in it
             becomes and its reading; ``None`` if the records are to be read one at a time. Not inherited.
 
@@ -187,6 +188,7 @@ class DatasetFormat(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     keeps: ClassVar[frozenset[str]] = frozenset()
     is_flat: ClassVar[bool] = True
+    whole_files: ClassVar[bool] = False
     by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = None
 
     def __init__(
@@ -227,6 +229,15 @@ class DatasetFormat(ABC):
             names: Names of the fields of the first records.
             sections: Lists of a document that contain the records, as paths; empty for a plain list or a table.
         """
+
+    @classmethod
+    def reads(cls, source: SourceFile) -> bool:
+        """Return whether a file or folder is of this format, which reads it as a whole; told from its first bytes."""
+        return False
+
+    def read_source(self) -> None:
+        """Stage all that is in the file or folder, where the format reads it as a whole."""
+        raise NotImplementedError
 
     @classmethod
     def advice(cls, names: Set[str]) -> str:

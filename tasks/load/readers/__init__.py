@@ -20,6 +20,7 @@ class Container(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     INSPECT_ARCHIVE = "eval"
+    FILES = "files"
 
 
 class Layout(NamedTuple):

@@ -1,0 +1,76 @@
+"""Traces as a format of datasets: each conversation in them is a row, each of its turns is scored."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Set
+from typing import ClassVar, Final
+
+from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.read import conversations
+from leadline.tasks.load.columns import Columns
+from leadline.tasks.load.faults import Place
+from leadline.tasks.load.formats.base import DatasetFormat
+from leadline.tasks.load.formats.registry import register
+from leadline.tasks.load.source import SourceFile
+
+_LOOKED_AT: Final = 1 << 16
+_NAMES: Final = (
+    "resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "observations", "parentObservationId",
+    "dotted_order", "context.trace_id", "spanContext", "mlflow.spanType", "trace_info",
+)  # fmt: skip
+_MARK: Final = re.compile(rb'(?<!\\\\)"(?:' + b"|".join(name.encode() for name in _NAMES) + rb')"\s*:')
+"""A member that no other dataset has; in a text within JSON its quotation marks would be escaped."""
+
+
+def _is_protobuf(head: bytes) -> bool:
+    """Return whether bytes begin a message whose first field has a length, as OTLP's do, and are no text."""
+    if not head.startswith(b"\n"):
+        return False
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head[:_LOOKED_AT])
+    except UnicodeDecodeError:  # ids of traces are random bytes
+        return True
+    return "\0" in text
+
+
+@register
+class Traces(DatasetFormat):
+    """Reads what applications record: OpenTelemetry in JSON and protobuf, Langfuse, MLflow, LangSmith, Phoenix.
+
+    A trace that has not ended, or whose content was not captured, is counted and said, and is no row.
+    """
+
+    name = "traces"
+    title = "Traces"
+    recognised_by = (
+        "`resourceSpans` or `resourceLogs` (OTLP, also protobuf), `observations` (Langfuse), `trace_info` and spans "
+        "(MLflow), `dotted_order` (LangSmith), a column `context.trace_id` (Phoenix); files and folders of them"
+    )
+    answer_column = "messages"
+    columns: ClassVar[Columns] = {}
+    is_flat = False
+    whole_files = True
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that a table is one of spans."""
+        return 0.97 if "context.trace_id" in names else 0
+
+    @classmethod
+    def reads(cls, source: SourceFile) -> bool:
+        """Return whether a file, or one in a folder, is of traces."""
+        files = [part for _, part in source.parts] or [source]
+        return any(_MARK.search(file.head[:_LOOKED_AT]) or _is_protobuf(file.head) for file in files)
+
+    def read_source(self) -> None:
+        """Stage the conversations of all traces."""
+        counts = Counts()
+        for number, conversation in enumerate(conversations([self.source.path], counts=counts), start=1):
+            self.stage_conversation(Place(number, ""), conversation)
+            self.batches.end_of_record(sum(len(message["content"]) for message in conversation.messages))
+        for sentence in counts.sentences():
+            self.warn(sentence.rstrip("."))
+        if not counts.conversations:
+            self.faults.stop(None, "", f"the traces hold no conversation: {' '.join(counts.sentences())}")
