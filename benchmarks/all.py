@@ -8,6 +8,7 @@ import sys
 NAMES = (
     "rules",
     "loading",
+    "traces",
     "embedding",
     "models",
     "aggregation",

@@ -21,6 +21,7 @@ SMALL = {
     "detection 3": '"difference of mAP": 0.0',
     "endpoint --capacity": "calls/s",
     "loading --rows 50 --repeats 1": "parquet seconds",
+    "traces --spans 300": "orjson: 300 spans",
     "trust_simulation --runs 2": "Corrected shares: coverage",
     "verdicts --draws 1 --rows 20": "judge that errs in 10%, 30% wrong",
 }

@@ -222,6 +222,7 @@ class _Transcript:
         self.given = 0
         self.rewritten = False
         self._keys: list[bytes] = []
+        self._known_keys: dict[int, tuple[Message, bytes]] = {}
         self._last: dict[str, tuple[Span, list[bytes]]] = {}
 
     def turns(self) -> list[tuple[int, int]]:
@@ -236,7 +237,7 @@ class _Transcript:
         """
         prompt = [message for message in span.inputs or () if message["role"] != "system"]
         self.system = self.system or [message for message in span.inputs or () if message["role"] == "system"]
-        keys = [_key(message) for message in prompt]
+        keys = [self._key(message) for message in prompt]
         self.rewritten = self.rewritten or bool(span.metadata.get("history_rewritten"))
         new = len(prompt) if self._again(span, prompt, keys) else self._known(prompt, keys, transferred=transferred)
         if not self.answers:
@@ -244,8 +245,14 @@ class _Transcript:
         self._add(prompt[new:], keys[new:])
         said = list(span.outputs or ())
         self.answers.append((span, len(self.messages) if said else len(self.messages) - 1))
-        self._add(said, [_key(message) for message in said])
+        self._add(said, [self._key(message) for message in said])
         self._last[span.trace] = (span, keys)
+
+    def _key(self, message: Message) -> bytes:
+        """Return the key of a message; prompts share those that they repeat, so that most are known."""
+        if (found := self._known_keys.get(id(message))) is None:
+            found = self._known_keys[id(message)] = (message, _key(message))
+        return found[1]
 
     def _add(self, messages: list[Message], keys: list[bytes]) -> None:
         self.messages += messages

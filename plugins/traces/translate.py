@@ -31,6 +31,9 @@ _PROMPTS: Final = ("prompt", "input", "question", "query", "text", "output", "an
 _CALLED_WITH: Final = frozenset({"inputs", "args", "kwargs", "tags", "metadata", "input_str"})
 """Members of the object that LangChain and decorators record around a tool's arguments."""
 _SOURCES: Final = ("doc_uri", "uri", "url", "source", "id")
+_UNKNOWN: Final = -1
+_MOST_NAMES: Final = 10_000
+"""Names of attributes of which is kept what they mean for the conversation."""
 _COMPACTED: Final = '"compaction"'
 
 
@@ -43,8 +46,12 @@ class Translator:
 
     def __init__(self, dialects: Sequence[Dialect] = DIALECTS, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
+        self._last_prompt: tuple[str, list[Message]] = ("", [])
+        self._last_instructions: tuple[Any, list[Message] | None] = (None, None)
+        self._last_tools: tuple[Any, list[Tool]] = (None, [])
         self._kinds = [each for dialect in dialects for each in dialect.kinds.items()]
         self._sessions = [name for dialect in dialects for name in dialect.sessions]
+        self._session_ranks: dict[str, int | None] = {}
         self._merged = frozenset().union(*(dialect.merged for dialect in dialects))
         self._collected = {name: how for dialect in reversed(dialects) for name, how in dialect.collected.items()}
         self._joined = {name: parts for dialect in dialects for name, parts in dialect.joined.items()}
@@ -55,17 +62,25 @@ class Translator:
 
     def session(self, attributes: Mapping[str, Any]) -> tuple[int, str] | None:
         """Return the conversation that a span names, with the rank of the attribute that names it, lower is better."""
-        for rank, name in enumerate(self._sessions):
-            if name[-1] == "*":
-                found: Any = next((attributes[key] for key in attributes if _names_thread(key, name[:-1])), None)
-            else:
-                found = attributes.get(name)
-                if name == "metadata" and found:
+        best: tuple[int, str] | None = None
+        for key, found in attributes.items():
+            if (rank := self._session_ranks.get(key, _UNKNOWN)) == _UNKNOWN:
+                rank = self._session_ranks[key] = self._session_rank(key)
+            if rank is not None and (best is None or rank < best[0]):
+                if key == "metadata":
                     inside = _parsed(found)
-                    inside = inside if isinstance(inside, dict) else {}
-                    found = next((inside[key] for key in inside if _names_thread(key, "")), None)
-            if found and isinstance(found, str | int):
-                return rank, str(found)
+                    members = inside.items() if isinstance(inside, dict) else ()
+                    found = next((value for name, value in members if name.lower() in _THREADS), None)
+                if found and isinstance(found, str | int):
+                    best = (rank, str(found))
+        return best
+
+    def _session_rank(self, key: str) -> int | None:
+        if len(self._session_ranks) > _MOST_NAMES:
+            self._session_ranks.clear()
+        for rank, name in enumerate(self._sessions):
+            if key == name or (name[-1] == "*" and _names_thread(key, name[:-1])):
+                return rank
         return None
 
     def span(self, raw: RawSpan, events: Iterable[tuple[str, dict[str, Any]]] = ()) -> Span:
@@ -91,9 +106,9 @@ class Translator:
             error = next((str(text) for text in told if text), None) or error or str(get("error") or "")
         inputs = outputs = None
         if kind in ("llm", "agent", "chain"):
-            inputs, outputs = self._messages(get("inputs"), "user"), self._messages(get("outputs"), "assistant")
-            if "system" in found and (apart := self._messages([_system(found["system"])], "system")):
-                inputs = [*apart, *(inputs or ())]
+            inputs, outputs = self._prompt(get("inputs")), self._messages(get("outputs"), "assistant")
+            if "system" in found:
+                inputs = [*self._instructions(found["system"]), *(inputs or ())]
         documents, ids = _documents(get("documents")) if kind == "retriever" else ([], False)
         missing = IDS_ONLY if ids else ""
         if kind == "llm" and inputs is None and outputs is None:
@@ -198,6 +213,26 @@ class Translator:
         made = {self._renamed.get(key, key): self._listed(inner) for key, inner in value.items()}
         return next(iter(made.values())) if _is_wrapped(made) and isinstance(next(iter(made.values())), str) else made
 
+    def _prompt(self, value: Any) -> list[Message] | None:
+        """Return the messages of a prompt; what it repeats of the one before is not read again."""
+        known, messages = self._last_prompt
+        if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+            if value == known:
+                return messages
+            further = f"[{value[len(known) :]}" if known and value.startswith(f"{known[:-1]},") else ""
+            if further and _stand_alone(more := _parsed(further)):
+                read = [*messages, *(self._messages(more, "user") or ())]
+            else:
+                read = self._messages(value, "user") or []
+            self._last_prompt = (value, read)
+            return read
+        return self._messages(value, "user")
+
+    def _instructions(self, value: Any) -> list[Message]:
+        if value != self._last_instructions[0]:
+            self._last_instructions = (value, self._messages([{"role": "system", "content": _parsed(value)}], "system"))
+        return self._last_instructions[1] or []
+
     def _messages(self, value: Any, role: str) -> list[Message] | None:
         """Return the messages in a value; what is none of the known forms is one text."""
         if value is None:
@@ -217,11 +252,15 @@ class Translator:
         return [cast(Message, {"role": role, "content": _text(value)})]
 
     def _tools(self, value: Any) -> list[Tool] | None:
+        if value is None or value == self._last_tools[0]:
+            return None if value is None else self._last_tools[1]
         try:
-            return None if value is None else tools_of(_parsed(value))
+            read = tools_of(_parsed(value))
         except (ValueFault, TypeError, AttributeError, RecursionError):
             self.counts.unreadable += 1
             return None
+        self._last_tools = (value, read)
+        return read
 
 
 def _table(dialects: Sequence[Dialect], kind: Kind) -> dict[str, tuple[int, Field]]:
@@ -253,8 +292,10 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def _system(value: Any) -> dict[str, Any]:
-    return {"role": "system", "content": _parsed(value)}
+def _stand_alone(items: Any) -> bool:
+    """Return whether messages do not go on with what stands before them, as items of OpenAI's Responses may."""
+    first = items[0] if isinstance(items, list) and items else None
+    return isinstance(first, dict) and "role" in first and first.get("type") != "message"
 
 
 def _text(value: Any) -> str:
