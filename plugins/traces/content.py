@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from leadline.evaluators.data import GivenChunk, Json, Message, Role, Tool
 from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, Span
-from leadline.tasks.load.messages import as_arguments, given_chunks, messages_of, role_of, tools_of
+from leadline.tasks.load.messages import as_arguments, given_chunks, messages_with_ids, role_of, tools_of
 from leadline.tasks.load.readers.json_values import Broken, decode
 from leadline.tasks.load.values import ValueFault, printed_by_python
 
@@ -120,21 +120,18 @@ def with_content(span: Span, given: Any, returned: Any) -> Span:
     if span.kind == "tool":
         arguments, (result, failed, call) = arguments_of(given), _result(returned)
         error = failed if span.error is None else span.error
-        missing = NOT_CAPTURED if arguments is None and result is None and error is None else ""
-        span = replace(span, arguments=arguments, result=result, error=error, call_id=span.call_id or call)
-    elif span.kind == "retriever":
-        documents, missing = _documents(returned)
-        span = replace(span, documents=documents)
-        missing = missing if span.error is None else ""
-    elif span.kind == "llm":
-        span = _asked(span, given, returned)
-        missing = NOT_CAPTURED if span.inputs is None or (span.outputs is None and span.error is None) else ""
-    elif span.kind == "agent" or not span.parent:
+        lost = arguments is None and result is None and error is None
+        call, missing = span.call_id or call, span.missing or (NOT_CAPTURED if lost else "")
+        return replace(span, arguments=arguments, result=result, error=error, call_id=call, missing=missing)
+    if span.kind == "retriever":
+        documents, why = _documents(returned)
+        return replace(span, documents=documents, missing=span.missing or (why if span.error is None else ""))
+    if span.kind == "llm":
+        return _asked(span, given, returned)
+    if span.kind == "agent" or not span.parent:
         inputs = said(given, "user")
         return replace(span, inputs=inputs, outputs=_added(inputs, said(returned, "assistant")))
-    else:
-        return span
-    return replace(span, missing=span.missing or missing)
+    return span
 
 
 def _asked(span: Span, given: Any, returned: Any) -> Span:
@@ -145,9 +142,14 @@ def _asked(span: Span, given: Any, returned: Any) -> Span:
     if told:  # a response of OpenAI's repeats the instructions, which are not among what was sent
         outputs = [message for message in outputs or () if message["role"] != "system"]
         inputs = inputs if inputs is None or inputs[0]["role"] == "system" else [*told, *inputs]
-    outputs = _added(inputs, outputs)
-    offered = span.tools or next(filter(None, map(tools_in, (among, given, returned))), None)
-    return replace(span, inputs=inputs, outputs=outputs, tools=offered)
+    lost = inputs is None or (outputs is None and span.error is None)
+    return replace(
+        span,
+        inputs=inputs,
+        outputs=_added(inputs, outputs),
+        tools=span.tools or next(filter(None, map(tools_in, (among, given, returned))), None),
+        missing=span.missing or (NOT_CAPTURED if lost else ""),
+    )
 
 
 def _added(inputs: list[Message] | None, outputs: list[Message] | None) -> list[Message] | None:
@@ -168,7 +170,7 @@ def said(value: Any, role: Role) -> list[Message] | None:
         found = opened(value)
         if isinstance(found, dict | list):
             try:
-                if messages := messages_of(found):
+                if messages := messages_with_ids(found):
                     return messages
             except ValueFault:
                 pass
@@ -209,7 +211,7 @@ def _result(value: Any) -> tuple[str | None, str | None, str]:
     given = inside(value, "kwargs") or inside(value)
     is_message = role_of(given) == "tool"
     try:
-        message = messages_of([opened(value) if is_message else {"role": "tool", "content": value}])[0]
+        message = messages_with_ids([opened(value) if is_message else {"role": "tool", "content": value}])[0]
     except (ValueFault, IndexError):
         return None, None, ""
     return message["content"], message.get("error"), text(given.get("tool_call_id"))

@@ -71,10 +71,11 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
     scores = [each for each in (*listed(trace.get("scores")), *listed(record.get("scores"))) if isinstance(each, dict)]
     for each in observations:
         span = _span(each, trace)
-        rated = [score for score in scores if _rates(score, each, root)]
-        if each is root:
-            span = replace(span, metadata={**span.metadata, **_facts(trace)})
-        yield replace(span, annotations=tuple(filter(None, map(_annotated, rated))))
+        said = tuple(filter(None, (_annotated(score) for score in scores if _rates(score, each, root))))
+        if said or each is root:
+            metadata = {**span.metadata, **_facts(trace)} if each is root else span.metadata
+            span = replace(span, annotations=said, metadata=metadata)
+        yield span
 
 
 def _of(record: Mapping[str, Any], name: str) -> Any:

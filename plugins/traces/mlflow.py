@@ -59,7 +59,9 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
     rated = [(text(each.get("span_id")), found) for each in _assessments(info) if (found := _annotated(each))]
     for span in read:
         told = tuple(found for of, found in rated if (_hexed(of) == span.id if of else span is root))
-        yield replace(span, annotations=told, metadata=_facts(info, metadata) if span is root else {})
+        if told or span is root:
+            span = replace(span, annotations=told, metadata=_facts(info, metadata) if span is root else {})
+        yield span
 
 
 def _trace(record: Mapping[str, Any]) -> dict[str, Any]:

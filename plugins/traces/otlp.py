@@ -1,7 +1,7 @@
-"""Spans and log records as files have them: OTLP in JSON, JSON Lines or protobuf, what SDKs print of spans, and tables.
+"""Spans and log records as files have them: OTLP in JSON, JSON Lines or protobuf, and what SDKs print of spans.
 
-A span of an SDK is an object with ``spanContext`` (JavaScript) or ``context`` (Python) and plain attributes; in a
-Parquet table each line is one. Files may be packed by gzip.
+A span of an SDK is an object with ``spanContext`` (JavaScript) or ``context`` (Python) and plain attributes. Files may
+be packed by gzip.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_file(path: Path, counts: Counts) -> Iterator[Raw]:
         head = file.read(_HEAD)
         file.seek(0)
         if head.startswith(b"PAR1"):
-            yield from _from_table(path, counts)
+            counts.fault("the columns of a table are none of spans")
         elif head.startswith(b"\x1f\x8b"):
             with gzip.open(file) as unpacked:
                 yield from _from_lines(unpacked, path, counts)  # type: ignore[arg-type]  # a binary file for all we do
@@ -145,24 +145,6 @@ def _from_document(path: Path, counts: Counts) -> Iterator[Raw]:
     except DatasetError as error:
         for fault in error.faults:
             counts.fault(fault.message)
-
-
-def _from_table(path: Path, counts: Counts) -> Iterator[Raw]:
-    """Yield the spans of a flat table, such as OpenInference's, whose attributes are JSON."""
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as table:
-        for batch in table.iter_batches(batch_size=1000):
-            for line in batch.to_pylist():
-                try:
-                    attributes = line.get("attributes") or {}
-                    attributes = orjson.loads(attributes) if isinstance(attributes, str) else attributes
-                    context = {name: line.get(f"context.{name}") for name in ("trace_id", "span_id")}
-                    line |= {"context": context, "attributes": attributes, "status": {"code": line.get("status_code")}}
-                except orjson.JSONDecodeError:
-                    counts.fault("the attributes of a line are no JSON")
-                    continue
-                yield from of_document(line, counts)
 
 
 def of_document(document: Any, counts: Counts) -> Iterator[Raw]:

@@ -16,7 +16,9 @@ from leadline.plugins.traces.assemble import assemble
 from leadline.plugins.traces.counts import Counts
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect
+from leadline.plugins.traces.exports import exported
 from leadline.plugins.traces.otlp import Raw, RawEvent, RawSpan, read_file
+from leadline.plugins.traces.span import Annotated, Span, Usage
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.db import sql
 from leadline.tasks.load.conversation import Conversation
@@ -24,7 +26,9 @@ from leadline.tasks.load.limits import MIB
 
 __all__ = ["Counts", "conversations"]
 
-_ENDINGS: Final = frozenset({".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".gz"})
+_ENDINGS: Final = frozenset(
+    {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".csv", ".gz"}
+)
 _LINES: Final = 20_000
 """Spans that are told to the database together."""
 _MEMORY: Final = "512MiB"
@@ -60,7 +64,7 @@ def conversations(
         for path in paths:
             for file in _files(Path(path)):
                 try:
-                    for raw in read_file(file, counts):
+                    for raw in exported(file, counts) or read_file(file, counts):
                         store.add(raw)
                 except OSError as error:
                     raise DatasetError([Fault(str(file), None, "", f"the file cannot be read: {error}")]) from None
@@ -76,12 +80,16 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
 
 
-def _conversation(raws: Sequence[Raw], translator: Translator) -> Conversation | None:
+def _conversation(raws: Sequence[Raw | Span], translator: Translator) -> Conversation | None:
     events: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
     for raw in raws:
         if isinstance(raw, RawEvent):
             events.setdefault((raw.trace, raw.span), []).append((raw.name, raw.attributes))
-    spans = [translator.span(raw, events.get((raw.trace, raw.id), ())) for raw in raws if isinstance(raw, RawSpan)]
+    spans = [
+        raw if isinstance(raw, Span) else translator.span(raw, events.get((raw.trace, raw.id), ()))
+        for raw in raws
+        if not isinstance(raw, RawEvent)
+    ]
     return assemble(spans, translator.counts) if spans else None
 
 
@@ -105,11 +113,15 @@ class _Store:
         self._file.close()
         self._database.close()
 
-    def add(self, raw: Raw) -> None:
+    def add(self, raw: Raw | Span) -> None:
         """Add a span or a log record."""
-        rank, session = self._translator.session(raw.attributes) or (None, None)
+        if isinstance(raw, Span):
+            rank, session = (0, raw.session) if raw.session else (None, None)
+        else:
+            rank, session = self._translator.session(raw.attributes) or (None, None)
+        whole = raw if isinstance(raw, Span) else tuple(raw)
         try:
-            packed = orjson.dumps(tuple(raw), option=orjson.OPT_NON_STR_KEYS, default=str)
+            packed = orjson.dumps(whole, option=orjson.OPT_NON_STR_KEYS, default=str)
         except TypeError as error:  # nested too deeply, or a number of more than 64 bits
             self._translator.counts.fault(f"a span holds what JSON has no way to say ({error})")
             return
@@ -133,7 +145,7 @@ class _Store:
             self._database.unregister("batch")
             self._lines = []
 
-    def grouped(self, counts: Counts) -> Iterator[list[Raw]]:
+    def grouped(self, counts: Counts) -> Iterator[list[Raw | Span]]:
         """Yield the spans and log records of each conversation in the order of the files."""
         self.flush()
         cursor = self._database.cursor().execute(sql("spans/by_conversation"))
@@ -152,10 +164,18 @@ class _Store:
         if group:
             yield self._read(group)
 
-    def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw]:
+    def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw | Span]:
         number = self._file.fileno()
         read = [orjson.loads(os.pread(number, size, at)) for at, size in places]
-        return [RawSpan(*each) if len(each) > len(RawEvent._fields) else RawEvent(*each) for each in read]
+        return list(map(_unpacked, read))
+
+
+def _unpacked(found: Any) -> Raw | Span:
+    """Return a span or a log record as it was added."""
+    if isinstance(found, dict):
+        usage, annotations = Usage(**found.pop("usage")), [Annotated(**each) for each in found.pop("annotations")]
+        return Span(**found, usage=usage, annotations=annotations)
+    return RawSpan(*found) if len(found) > len(RawEvent._fields) else RawEvent(*found)
 
 
 def _types() -> list[Any]:

@@ -230,7 +230,7 @@ def test_langsmith_reads_what_langchain_writes() -> None:
         }
     )
     assert model.inputs == [{"role": "user", "content": "Tide?"}]
-    assert (model.outputs or [])[0].get("tool_calls") == [{"id": "1", "name": "tide", "arguments": {"at": "Lisbon"}}]
+    assert (model.outputs or [])[0].get("tool_calls") == [{"id": "c", "name": "tide", "arguments": {"at": "Lisbon"}}]
     assert (model.tools, model.model, model.usage) == (
         [{"name": "tide", "parameters": schema}],
         "gpt-4o",
