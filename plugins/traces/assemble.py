@@ -39,8 +39,12 @@ def assemble(spans: Sequence[Span], counts: Counts) -> Conversation | None:
     if not tree.spans:
         return None
     transcript = _Transcript()
-    for span in (asked := tree.main_calls()):
+    asked = tree.main_calls()
+    last = {span.trace: span for span in asked}
+    for span in asked:
         transcript.take(span, transferred=id(span) in tree.transferred)
+        if span is last[span.trace]:
+            transcript.close(tree.outermost(span))
     if not transcript.messages:
         asked = _outer_turns(tree, transcript)
     if not transcript.messages:
@@ -128,6 +132,12 @@ class _Tree:
     def parent(self, span: Span) -> Span | None:
         """Return the parent of a span, if it was recorded."""
         return self._by_place.get(self._parents.get((span.trace, span.id), ("", "")))
+
+    def outermost(self, span: Span) -> Span:
+        """Return the root that a span stands below."""
+        while (parent := self.parent(span)) is not None:
+            span = parent
+        return span
 
     def _look_above_and_below(self) -> None:
         """Note of each span what stands above and below it: a parent always comes before its children."""
@@ -247,6 +257,17 @@ class _Transcript:
         self.answers.append((span, len(self.messages) if said else len(self.messages) - 1))
         self._add(said, [self._key(message) for message in said])
         self._last[span.trace] = (span, keys)
+
+    def close(self, root: Span) -> None:
+        """Add what the root of a trace answered, where the last call of the model in it is one of tools.
+
+        The call that made an answer of their results is not recorded then, or there was none.
+        """
+        last = self.messages[-1] if self.messages else None
+        if last is None or not (last["role"] == "tool" or last.get("tool_calls")):
+            return
+        said = [message for message in root.outputs or () if message["role"] == "assistant" and message["content"]]
+        self._add(said[-1:], [self._key(message) for message in said[-1:]])
 
     def _key(self, message: Message) -> bytes:
         """Return the key of a message; prompts share those that they repeat, so that most are known."""

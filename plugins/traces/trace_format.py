@@ -17,11 +17,22 @@ from leadline.tasks.load.source import SourceFile
 
 _LOOKED_AT: Final = 1 << 16
 _NAMES: Final = (
-    "resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "observations", "parentObservationId",
-    "dotted_order", "context.trace_id", "spanContext", "mlflow.spanType", "trace_info",
-)  # fmt: skip
+    "resourceSpans",
+    "resource_spans",
+    "resourceLogs",
+    "resource_logs",
+    "observations",
+    "parentObservationId",
+    "parent_observation_id",
+    "dotted_order",
+    "context.trace_id",
+    "spanContext",
+)
 _MARK: Final = re.compile(rb'(?<!\\\\)"(?:' + b"|".join(name.encode() for name in _NAMES) + rb')"\s*:')
 """A member that no other dataset has; in a text within JSON its quotation marks would be escaped."""
+
+_OF_MLFLOW: Final = re.compile(rb'[\s\[{]*(?:"traces"\s*:[\s\[{]*)?"(?:info|data)"\s*:\s*\{')
+"""The beginning of MLflow's traces; a row of an evaluation set with a trace beside its answer begins otherwise."""
 
 
 def _is_protobuf(head: bytes) -> bool:
@@ -35,6 +46,12 @@ def _is_protobuf(head: bytes) -> bool:
     return "\0" in text
 
 
+def _is_of_traces(head: bytes) -> bool:
+    """Return whether a file that begins so is one of traces."""
+    of_mlflow = _OF_MLFLOW.match(head) and b'"mlflow.' in head[:_LOOKED_AT]
+    return bool(of_mlflow or _MARK.search(head[:_LOOKED_AT])) or _is_protobuf(head)
+
+
 @register
 class Traces(DatasetFormat):
     """Reads what applications record: OpenTelemetry in JSON and protobuf, Langfuse, MLflow, LangSmith, Phoenix.
@@ -45,7 +62,7 @@ class Traces(DatasetFormat):
     name = "traces"
     title = "Traces"
     recognised_by = (
-        "`resourceSpans` or `resourceLogs` (OTLP, also protobuf), `observations` (Langfuse), `trace_info` and spans "
+        "`resourceSpans` or `resourceLogs` (OTLP, also protobuf), `observations` (Langfuse), `info` beside `data` "
         "(MLflow), `dotted_order` (LangSmith), a column `context.trace_id` (Phoenix); files and folders of them"
     )
     answer_column = "messages"
@@ -61,8 +78,7 @@ class Traces(DatasetFormat):
     @classmethod
     def reads(cls, source: SourceFile) -> bool:
         """Return whether a file, or one in a folder, is of traces."""
-        files = [part for _, part in source.parts] or [source]
-        return any(_MARK.search(file.head[:_LOOKED_AT]) or _is_protobuf(file.head) for file in files)
+        return any(map(_is_of_traces, [part.head for _, part in source.parts] or [source.head]))
 
     def read_source(self) -> None:
         """Stage the conversations of all traces."""

@@ -64,6 +64,16 @@ def test_a_call_that_failed_and_is_made_again_is_one_turn() -> None:
     assert [step.get("error") for step in found.steps or ()] == ["overloaded", None]
 
 
+def test_the_root_answers_where_the_last_recorded_call_of_the_model_asks_for_a_tool() -> None:
+    calls = llm(2, [Q], says("assistant", "", ("c", "book")), parent=1)
+    root = span(1, "chain", inputs=[Q], outputs=[DONE])
+    tool = span(3, "tool", parent=1, name="book", result="ok")
+    assert contents(root, calls, tool) == ["Book it?", "", "ok", "Done."]
+    assert contents(root, calls, tool, llm(4, [Q], A, parent=1))[-1] == "Sure?"
+    assert contents(span(1, "chain", outputs=[Q]), calls, tool)[-1] == "ok"
+    assert contents(root, llm(2, [Q], A, parent=1)) == ["Book it?", "Sure?"]
+
+
 def test_a_last_call_that_failed_is_an_error_instead_of_an_answer() -> None:
     assert assembled(llm(1, [Q], error="overloaded")).error == "overloaded"
 

@@ -19,7 +19,9 @@ from leadline.evaluators.data import calls_of, turns_of
 from leadline.plugins.traces.counts import Counts
 from leadline.plugins.traces.read import conversations
 from leadline.plugins.traces.tests.test_exports import broken
+from leadline.plugins.traces.trace_format import Traces
 from leadline.tasks.load.conversation import Conversation
+from leadline.tasks.load.source import SourceFile
 
 EXPORTS: Final = Path(__file__).parent / "exports"
 FLAT: Final = "spans_flat.parquet"
@@ -41,8 +43,8 @@ FILES: Final = {
     "langfuse_langgraph.json": Numbers(messages=5, turns=1, calls=1, results=1, contexts=0, steps=9),
     "langfuse_openai_agents.json": Numbers(messages=5, turns=1, calls=1, results=1, contexts=0, steps=5),
     "langfuse_pydantic_ai.json": Numbers(messages=11, turns=3, calls=4, results=3, contexts=0, steps=12),
-    "langsmith_runs.jsonl": Numbers(messages=3, turns=1, calls=1, results=1, contexts=1, steps=4),
-    "mlflow_trace_v3.json": Numbers(messages=3, turns=1, calls=1, results=1, contexts=1, steps=4),
+    "langsmith_runs.jsonl": Numbers(messages=4, turns=1, calls=1, results=1, contexts=1, steps=4),
+    "mlflow_trace_v3.json": Numbers(messages=4, turns=1, calls=1, results=1, contexts=1, steps=4),
     FLAT: Numbers(messages=5, turns=1, calls=1, results=1, contexts=1, steps=5),
 }
 
@@ -178,6 +180,22 @@ def test_a_column_of_traces_in_an_evaluation_set_is_read(tmp_path: Path) -> None
     assert only(written(tmp_path, json.dumps([row | {"trace": trace}], indent=1))) == expected
     assert only(written(tmp_path, [row | {"trace": json.dumps(trace)}])) == expected
     assert only(written(tmp_path, json.dumps({"traces": [trace]}))) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != FLAT])
+def test_an_export_is_recognised_as_traces_by_its_first_bytes(name: str) -> None:
+    assert Traces.reads(SourceFile.at(path_of(name)))
+
+
+def test_other_files_are_none_of_traces(tmp_path: Path) -> None:
+    trace = json.loads(text_of("mlflow_trace_v3.json"))
+    row = {"request": "How high?", "response": "5.4 m", "trace": trace}
+    coco = {"info": {"description": "boats"}, "images": [], "annotations": []}
+    for content in ([row], json.dumps([row]), json.dumps(coco, indent=1), [{"question": "?", "answer": "!"}]):
+        assert not Traces.reads(SourceFile.at(written(tmp_path, content)))
+    snake = {"trace_id": "t", "id": "a", "type": "SPAN", "parent_observation_id": None}
+    for content in ([snake], json.dumps([trace], indent=2), json.dumps({"traces": [trace]})):
+        assert Traces.reads(SourceFile.at(written(tmp_path, content)))
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
