@@ -45,8 +45,7 @@ def conversations(
     """Yield the conversations in files and folders of traces, in the order in which they begin there.
 
     Spans belong together by the conversation that they or others of their trace name, else by their trace. What could
-    not be used is counted.
-    A damaged line or document is counted and costs what is in it.
+    not be used is counted; a damaged line or document costs what is in it.
 
     Args:
         counts: Is filled while conversations are taken, and complete after the last one.

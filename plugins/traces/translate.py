@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import orjson
 
 from leadline.evaluators.data import GivenChunk, Message, Tool
+from leadline.plugins.traces.content import amount, count
 from leadline.plugins.traces.counts import Counts
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect, Field
@@ -93,7 +93,7 @@ class Translator:
             self._complete(raw, events) if events or raw.events or "events" in raw.attributes else raw.attributes
         )
         for name, parts in self._joined.items():
-            if any(part in attributes for part in parts.values()):
+            if not attributes.keys().isdisjoint(parts.values()):
                 members = {member: attributes.get(part) for member, part in parts.items()}
                 calls = _parsed(members.get("tool_calls"))
                 attributes = {**attributes, name: [{**members, "role": "assistant", "tool_calls": calls}]}
@@ -136,7 +136,7 @@ class Translator:
             documents=documents,
             tools=self._tools(get("tools")),
             passes_control=get("transfer") == "pass_control",
-            usage=Usage(_count(get("input_tokens")), _count(get("output_tokens")), _cost(get("cost_usd"))),
+            usage=Usage(count(get("input_tokens")), count(get("output_tokens")), amount(get("cost_usd"))),
             missing=missing,
             annotations=_annotations(get("annotations", {})),
             metadata=metadata,
@@ -344,16 +344,3 @@ def _annotations(found: Mapping[str, Any]) -> list[Annotated]:
                 person, note = str(each.get("identifier") or ""), str(each.get("explanation") or "")
                 said.append(Annotated(str(each["name"]), value, person, human, note))
     return said
-
-
-def _count(value: Any) -> int | None:
-    number = _cost(value)
-    return None if number is None else int(number)
-
-
-def _cost(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and 0 <= number < 2**63 else None

@@ -14,8 +14,11 @@ from leadline.evaluators.data import RAW, Json, calls_of, turns_of
 from leadline.plugins.traces import read as reading
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect
+from leadline.plugins.traces.otlp import RawSpan
 from leadline.plugins.traces.read import Counts, conversations
+from leadline.plugins.traces.translate import Translator
 from leadline.tasks.load.conversation import Conversation
+from leadline.tasks.load.messages import messages_with_ids
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 SAID = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
@@ -224,6 +227,33 @@ def test_packed_files_and_folders_are_read(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps(document(chat(2, "two", trace="ab" * 16)), indent=1))
     (tmp_path / "notes.md").write_text("no trace")
     assert len(list(conversations([tmp_path]))) == 2
+
+
+def test_a_providers_summary_of_what_was_said_is_told(of: Any) -> None:
+    summary = {"type": "compaction", "content": "A berth was asked for."}
+    prompt = [{"role": "assistant", "parts": [summary]}, {"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
+    [found] = of(document(chat(1, **{"gen_ai.input.messages": json.dumps(prompt)})))
+    assert found.metadata["history_rewritten"] is True
+
+
+PROMPTS: dict[str, list[dict[str, Any]]] = {
+    "messages": [{"role": role, "content": role} for role in ("user", "assistant", "user")],
+    "items of responses": [
+        {"role": "user", "content": "Hi"},
+        {"type": "message", "role": "assistant", "content": "Let me look."},
+        {"type": "function_call", "call_id": "c", "name": "find", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "found"},
+    ],
+}
+
+
+@pytest.mark.parametrize("shape", PROMPTS)
+def test_a_prompt_is_read_alike_behind_one_that_it_goes_on_with(shape: str) -> None:
+    translator, items = Translator(), PROMPTS[shape]
+    for size in range(1, len(items) + 1):
+        attributes = {**SAID, "gen_ai.input.messages": json.dumps(items[:size])}
+        read = translator.span(RawSpan("t", str(size), "", "", 1, 2, None, attributes, [], {}))
+        assert read.inputs == messages_with_ids(items[:size])
 
 
 MINE = Dialect(
