@@ -186,6 +186,16 @@ class Result:
         return frames.scores(self.store, self.store.run(self.run))
 
     @cached_property
+    def turns(self) -> DataFrame:
+        """Every score of a turn, where conversations have several; their own are in ``scores``."""
+        return frames.turns(self.store, self.store.run(self.run))
+
+    @cached_property
+    def steps(self) -> DataFrame:
+        """Every step of the traces that were loaded: calls of models and tools, with times and tokens."""
+        return frames.steps(self.store, self.store.run(self.run))
+
+    @cached_property
     def aggregates(self) -> DataFrame:
         """Every mean: a line for each metric and model, with interval, coverage and verdict."""
         return frames.aggregates(self.store, self.store.run(self.run))

@@ -49,8 +49,9 @@ def files_of(room: str) -> Mapping[str, Path]:
 
 DATASET_TABLES: Final = ("models", "cases", "relationships", "rows", "digests")
 
-TURNS_FILE: Final = "turns.parquet"
-"""The file of conversations and their turns, which only datasets that have some have; see ``dataset.sql``."""
+TURNS: Final = "turns"
+"""The table of conversations and their turns, which only datasets that have some have; see ``dataset.sql``."""
+TURNS_FILE: Final = f"{TURNS}.parquet"
 
 FEW_ROWS: Final = 5_000
 """Rows of a dataset up to which one thread is faster: the others would mostly wait for each other."""

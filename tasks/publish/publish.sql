@@ -488,3 +488,31 @@ JOIN rules USING (metric_id)
 JOIN evaluators USING (evaluator_id)
 LEFT JOIN models USING (model_id)
 ORDER BY slice_column, slice_value, metric_id, model_id NULLS FIRST
+
+-- statement: turn_table
+-- Scores of turns, of conversations that have several.
+SELECT cases.case_key AS "case", models.model_key AS model, turn, evaluators.evaluator, metrics.metric, trial,
+    turn_scores.status::VARCHAR AS status, reason, value
+FROM turn_scores
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN rows ON rows.row_id = conversation_id
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+ORDER BY conversation_id, turn, metric_id, trial;
+
+-- statement: step_table
+-- What applications did for their answers, as they recorded it.
+SELECT cases.case_key AS "case", models.model_key AS model, step.step, step.parent,
+    step.turn, step.kind, step.name, step.start_ms, step.duration_ms, step.error, step.model AS asked, step.input_tokens,
+    step.output_tokens, step.cost_usd
+FROM (
+    SELECT case_id, model_id, row_id, unnest(from_json(steps, '[{
+        "step": "UINTEGER", "parent": "UINTEGER", "turn": "USMALLINT", "kind": "VARCHAR", "name": "VARCHAR", "start_ms": "DOUBLE", "duration_ms": "DOUBLE", "error": "VARCHAR",
+        "model": "VARCHAR", "input_tokens": "UBIGINT", "output_tokens": "UBIGINT", "cost_usd": "DOUBLE"}]')) AS step
+    FROM turns
+    WHERE unit <> 'turn'
+)
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+ORDER BY row_id, step.step;

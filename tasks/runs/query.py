@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError, dump_plain
-from leadline.tasks.db import DATASET_TABLES, connect, definition, literal, run_definitions, sql
+from leadline.tasks.db import DATASET_TABLES, TURNS, connect, definition, literal, run_definitions, sql
 from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import DROPPED, Run, Store
 
@@ -33,6 +33,8 @@ RUN_TABLES: Final = (
     "metrics",
     "scores",
     "evidence",
+    "turn_scores",
+    "turn_evidence",
     "aggregates",
     "corrections",
     "certificates",
@@ -170,7 +172,7 @@ def archive(
         kept = [run for run in chosen if summaries[run.id]["status"] != DROPPED]
         _show_run_tables(opened, store, kept, needed.intersection(RUN_TABLES))
         datasets = {run.id: digest for run in kept if (digest := summaries[run.id]["dataset"])}
-        files = _show_datasets(opened, store, datasets, needed.intersection(DATASET_TABLES))
+        files = _show_datasets(opened, store, datasets, needed.intersection((*DATASET_TABLES, TURNS)))
         connection.execute(sql("query/views"))
         _lock(connection, files)
         yield opened
@@ -181,7 +183,7 @@ def _tables_for(statement: str) -> set[str]:
     views = dict(_VIEW.findall(sql("query/views")))
     words = set(_WORD.findall(statement.lower()))
     if not statement or words & {"query", "query_table"}:  # functions that take the name of a table as a text
-        words = {*views, *DATASET_TABLES}
+        words = {*views, *DATASET_TABLES, TURNS}
     new = words
     while new:
         new = {word for name in new & views.keys() for word in _WORD.findall(views[name])} - words
@@ -248,7 +250,7 @@ def _parts(connection: DuckDBPyConnection, databases: Mapping[str, str]) -> Call
 
 
 def _columns(table: str) -> str:
-    return "* REPLACE (status::VARCHAR AS status)" if table == "scores" else "*"
+    return "* REPLACE (status::VARCHAR AS status)" if table in ("scores", "turn_scores") else "*"
 
 
 def _attach(opened: Archive, runs: Sequence[Run]) -> dict[str, str]:
@@ -284,9 +286,10 @@ def _show_datasets(opened: Archive, store: Store, datasets: Mapping[str, str], n
     if datasets:
         connection.executemany("INSERT INTO stored.datasets VALUES (?, ?)", [list(pair) for pair in datasets.items()])
     files: list[Path] = []
-    for table in DATASET_TABLES:
+    for table in (*DATASET_TABLES, TURNS):
         parts = [f"SELECT NULL::VARCHAR AS run, * FROM layout.{table}"]
         found = [folders[digest] / f"{table}.parquet" for digest in present if table in needed]
+        found = [file for file in found if table != TURNS or file.exists()]
         if found:
             parts.append(
                 f"SELECT d.run, p.* EXCLUDE (filename) FROM read_parquet([{', '.join(map(literal, found))}], "

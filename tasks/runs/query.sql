@@ -41,6 +41,26 @@ FROM stored.evidence AS s
 JOIN stored.evaluators AS e USING (run, evaluator_id)
 JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r USING (run, row_id);
 
+CREATE VIEW turn_scores AS
+SELECT
+    s.run, n.evaluator, n.metric, r.case_key, r.model_key, s.turn, s.trial, s.status, s.reason, s.value,
+    s.metric_id, s.row_id, s.conversation_id
+FROM stored.turn_scores AS s
+JOIN metrics AS n USING (run, metric_id)
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r ON r.run = s.run AND r.row_id = s.conversation_id;
+
+CREATE VIEW turn_evidence AS
+SELECT s.run, e.evaluator, r.case_key, r.model_key, s.* EXCLUDE (run)
+FROM stored.turn_evidence AS s
+JOIN stored.evaluators AS e USING (run, evaluator_id)
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r ON r.run = s.run AND r.row_id = s.conversation_id;
+
+CREATE VIEW turns AS
+SELECT t.run, c.case_key, m.model_key, t.* EXCLUDE (run)
+FROM stored.turns AS t
+JOIN stored.cases AS c USING (run, case_id)
+JOIN stored.models AS m USING (run, model_id);
+
 CREATE VIEW aggregates AS
 SELECT a.run, n.evaluator, n.metric, m.model_key, a.* EXCLUDE (run)
 FROM stored.aggregates AS a

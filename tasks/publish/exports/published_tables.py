@@ -156,6 +156,16 @@ def problems(store: Store, run: Run) -> DataFrame:
     return _frame(store, run, "problems")
 
 
+def turns(store: Store, run: Run) -> DataFrame:
+    """Return the scores of turns: a line for each conversation of several turns, turn, model, metric and trial."""
+    return _read(store, run, "publish/turn_table")
+
+
+def steps(store: Store, run: Run) -> DataFrame:
+    """Return the steps of traces: a line for each call of a model or tool, with times in milliseconds and tokens."""
+    return _read(store, run, "publish/step_table")
+
+
 def runs(store: Store) -> DataFrame:
     """Return the runs of a store, the oldest first, with the columns of :data:`RUNS`."""
     from pandas import DataFrame
@@ -181,6 +191,11 @@ def typed(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """Return a frame with these columns, each of its type, however few values it has."""
     out: DataFrame = frame[list(columns)].astype(dict(columns))
     return out
+
+
+def _read(store: Store, run: Run, statement: str) -> DataFrame:
+    with open_run(store, run, read_only=True) as connection:
+        return connection.execute(sql(statement)).df()
 
 
 def _frame(store: Store, run: Run, table: str, given: Mapping[str, Any] | None = None) -> DataFrame:
