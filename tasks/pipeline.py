@@ -74,7 +74,7 @@ from leadline.tasks.plan.jobs import (
 from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids, two_phase_jobs
 from leadline.tasks.plan.selection import Choice, applicable_to, embedder_in_words, named_models
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
-from leadline.tasks.plan.trial_rows import ALL_ROWS
+from leadline.tasks.plan.trial_rows import ALL_ROWS, ALL_TURNS
 from leadline.tasks.policy.policy import DEFAULT, Policy, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.heartbeats import give_sign, record_lost
@@ -121,6 +121,7 @@ def plan_run(
     config: Mapping[str, Any],
     trials: int = 1,
     trial_rows: str = ALL_ROWS,
+    turns: str = ALL_TURNS,
     limits: Limits | None = None,
     workers: Mapping[Lane, int] | None = None,
     origin: Mapping[str, str] | None = None,
@@ -140,6 +141,7 @@ def plan_run(
         config: The request as JSON, for the record.
         trials: Repetitions per row of evaluators that ask a judge.
         trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
+        turns: The turns of conversations that judges are asked about.
         workers: Workers online by lane.
         origin: What the record says of where the run's history is kept.
         lasting: The workers stay from chunk to chunk.
@@ -150,7 +152,7 @@ def plan_run(
     policy = policy or load_policy(DEFAULT)
     loaded.require_models([*model_keys, *named_models(choice.evaluators)])
     choice = applicable_to(choice, loaded.path)
-    jobs = make_jobs(choice.evaluators, settings, trials=trials, trial_rows=trial_rows)
+    jobs = make_jobs(choice.evaluators, settings, trials=trials, trial_rows=trial_rows, turns=turns)
     canary_dataset = load_canaries(store, canaries, jobs)[0] if canaries else ""
     record = _record(loaded, jobs, settings, config) | {
         "left_out": dict(choice.left_out),

@@ -187,6 +187,7 @@ class _Evaluation:
                 processes=self._processes,
                 trials=config.judges.trials,
                 trial_rows=config.judges.trial_rows,
+                turns=config.judges.turns,
                 limits=limits_of(config.judges),
                 canaries=canaries_of(config.judges),
                 workers=self._workers,

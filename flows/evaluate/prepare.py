@@ -193,7 +193,10 @@ def preview(config: EvaluateConfig) -> PlanPreview:
     settings, store, loaded, choice = prepared.settings, prepared.store, prepared.loaded, prepared.applicable()
     with connect() as connection:
         attach_dataset(connection, loaded.path)
-        jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials, trial_rows=config.judges.trial_rows)
+        judges = config.judges
+        jobs = make_jobs(
+            choice.evaluators, settings, trials=judges.trials, trial_rows=judges.trial_rows, turns=judges.turns
+        )
         needs = plan(connection, store, jobs, config.model_keys)
         later = Counter(expect_further_trials(connection, store, jobs))
         if config.attribute_flips:

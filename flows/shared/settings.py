@@ -13,7 +13,7 @@ from leadline.evaluators.settings import address_without_secrets
 from leadline.flows.shared.form import FormModel, OneOf, Option
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
-from leadline.tasks.plan.trial_rows import ALL_ROWS, AUTO
+from leadline.tasks.plan.trial_rows import ALL_ROWS, ALL_TURNS, AUTO, LAST_TURN, SAMPLED_TURNS
 from leadline.tasks.policy.questions import Question
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
@@ -84,6 +84,13 @@ def _known_trial_rows(rows: str) -> str:
     if not whole and not (share and float(rows) > 0):
         raise ValueError(f"{rows[:20]!r} is neither {ALL_ROWS}, {AUTO}, a number such as 200, nor a share such as 0.1")
     return rows
+
+
+def _known_turns(turns: str) -> str:
+    drawn = re.fullmatch(rf"{SAMPLED_TURNS}[1-9][0-9]{{0,4}}", turns, re.ASCII)
+    if turns not in (ALL_TURNS, LAST_TURN) and not drawn:
+        raise ValueError(f"{turns[:20]!r} is neither {ALL_TURNS}, {LAST_TURN}, nor a sample such as {SAMPLED_TURNS}3")
+    return turns
 
 
 NoCredentials: Final = AfterValidator(_without_credentials)
@@ -331,6 +338,11 @@ class Judges(JudgeAccess):
         max_length=20,
         description="Which rows get the trials after the first: all, so that a row's score is the mean of its trials; "
         "or those that tell the judge's own noise (auto), a number or a share of them, which count for nothing else.",
+    )
+    turns: Annotated[str, AfterValidator(_known_turns), Option(metavar="all|last|sample:N", advanced=True)] = Field(
+        "all",
+        max_length=20,
+        description="Which turns of a conversation judges are asked about: all, the last one, or a sample of N.",
     )
     canaries: Annotated[str | None, Option(metavar="FILE", rare=True)] = Field(
         None,

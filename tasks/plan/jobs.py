@@ -22,7 +22,7 @@ from leadline.evaluators.settings import Settings, judge_from
 from leadline.tasks.db import literal, sql
 from leadline.tasks.ground.files import digest, write_json
 from leadline.tasks.plan.selection import load_own_evaluators
-from leadline.tasks.plan.trial_rows import ALL_ROWS
+from leadline.tasks.plan.trial_rows import ALL_ROWS, ALL_TURNS
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class EvaluatorJob:
         trials: How often each row is scored.
         trial_rows: Which rows get more than the first trial, see
             :mod:`leadline.tasks.plan.planner`; ``"all"`` for every row.
+        turns: Which turns of conversations are scored: ``all``, ``last``, or ``sample:N``.
     """
 
     evaluator_id: int
@@ -59,6 +60,7 @@ class EvaluatorJob:
     error: str = ""
     trials: int = 1
     trial_rows: str = ALL_ROWS
+    turns: str = ALL_TURNS
 
     def build(self) -> Evaluator:
         """Return the evaluator itself.
@@ -88,7 +90,12 @@ class EvaluatorJob:
 
 
 def make_jobs(
-    evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1, trial_rows: str = ALL_ROWS
+    evaluators: Sequence[Evaluator],
+    settings: Settings,
+    *,
+    trials: int = 1,
+    trial_rows: str = ALL_ROWS,
+    turns: str = ALL_TURNS,
 ) -> tuple[EvaluatorJob, ...]:
     """Number the evaluators and fix the identity of their scores.
 
@@ -97,9 +104,11 @@ def make_jobs(
     Args:
         trials: Repetitions per row of evaluators that ask a judge; the others are deterministic.
         trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
+        turns: The turns of conversations that judges are asked about: ``all``, ``last``, or ``sample:N``.
     """
     ctx = EvalContext(settings)
-    return tuple(_make_job(number, evaluator, ctx, trials, trial_rows) for number, evaluator in enumerate(evaluators))
+    jobs = (_make_job(number, evaluator, ctx, trials, trial_rows) for number, evaluator in enumerate(evaluators))
+    return tuple(replace(job, turns=turns) if job.lane == "judge" else job for job in jobs)
 
 
 def _make_job(number: int, evaluator: Evaluator, ctx: EvalContext, trials: int, trial_rows: str) -> EvaluatorJob:

@@ -268,7 +268,17 @@ SELECT {evaluator_id}, row_id,
             WHEN NOT ({answered}) THEN 'not_applicable'
             ELSE 'score' END
 FROM present
-WHERE unit IN ('row', '{unit}')
+WHERE unit IN ('row', '{unit}') AND (unit <> 'turn' OR {turns})
+
+-- statement: last_turns
+row_id IN (SELECT row_id FROM turns WHERE turn = turns)
+
+-- statement: drawn_turns
+-- The same in every run, and a larger sample holds a smaller one.
+row_id IN (
+    SELECT row_id FROM turns WHERE unit = 'turn'
+    QUALIFY row_number() OVER (PARTITION BY conversation_id ORDER BY messages_digest, row_id) <= {number}
+)
 
 -- statement: counts
 SELECT evaluator_id, state, count(*) FROM plan GROUP BY ALL

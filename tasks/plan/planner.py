@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.data import OUTPUTS, RowField
 from leadline.tasks.db import OF_CONVERSATIONS, digests_of, literal, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.plan.trial_rows import AUTO
+from leadline.tasks.plan.trial_rows import ALL_TURNS, AUTO, LAST_TURN, SAMPLED_TURNS
 from leadline.tasks.store.parquet_files import intact_parquet_files
 from leadline.tasks.store.store import Store
 
@@ -109,7 +109,8 @@ def _fill_plan(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> 
     required = {field: None for evaluator in evaluators.values() for field in evaluator.required}
     present = ", ".join(f"{field.value} IS NOT NULL AS {field.value}" for field in required)
     connection.execute(sql("plan/present").format(present=present or "NULL", digests=digests_of(required, turns=True)))
-    states = " UNION ALL ".join(_states(number, evaluator) for number, evaluator in evaluators.items())
+    turns = {job.evaluator_id: job.turns for job in jobs}
+    states = " UNION ALL ".join(_states(number, evaluator, turns[number]) for number, evaluator in evaluators.items())
     connection.execute(f"INSERT INTO plan {states}")
     for number, evaluator in evaluators.items():
         if evaluator.max_rows is not None:
@@ -120,8 +121,10 @@ def _fill_plan(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> 
     return counts
 
 
-def _states(evaluator_id: int, evaluator: Evaluator) -> str:
-    """Return the query of what each row needs of an evaluator."""
+def _states(evaluator_id: int, evaluator: Evaluator, turns: str) -> str:
+    """Return the query of what each row needs of an evaluator; turns that it is not asked about are not among them."""
+    number = turns.removeprefix(SAMPLED_TURNS)
+    drawn = "true" if turns == ALL_TURNS else sql("plan/last_turns" if turns == LAST_TURN else "plan/drawn_turns")
     inputs = [field.value for field in evaluator.required if field not in OUTPUTS]
     outputs = [field.value for field in evaluator.required if field in OUTPUTS]
     return sql("plan/states").format(
@@ -130,6 +133,7 @@ def _states(evaluator_id: int, evaluator: Evaluator) -> str:
         answered=" AND ".join(outputs) or "true",
         failed="has_failed" if outputs else "false",
         unit=evaluator.spec.unit,
+        turns=drawn.format(number=number),
     )
 
 

@@ -1,4 +1,7 @@
-"""The rows that get more than the first trial, where that is not a number or a share: see :mod:`.planner`."""
+"""What of a dataset is put to judges: the rows that get more than the first trial, and the turns that get any.
+
+Where trials are a number or a share of the rows, see :mod:`.planner`.
+"""
 
 from __future__ import annotations
 
@@ -9,3 +12,12 @@ ALL_ROWS: Final = "all"
 
 AUTO: Final = "auto"
 """A sample; where a dataset has perturbed copies, both rows of pairs on two sides of a threshold."""
+
+ALL_TURNS: Final = "all"
+"""Every turn of a conversation is judged."""
+
+LAST_TURN: Final = "last"
+"""Only a conversation's last turn is."""
+
+SAMPLED_TURNS: Final = "sample:"
+"""Before a number: so many turns of each conversation, drawn by their digests, are."""

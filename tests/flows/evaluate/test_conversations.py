@@ -11,8 +11,15 @@ import duckdb
 import pytest
 
 from leadline.api import Result, evaluate
+from leadline.evaluators.core import get
 from leadline.evaluators.core.user_evaluators import metric
 from leadline.evaluators.data import Row
+from leadline.evaluators.settings import Settings
+from leadline.tasks.db import attach_dataset, connect
+from leadline.tasks.load.dataset import load_dataset
+from leadline.tasks.plan.jobs import make_jobs
+from leadline.tasks.plan.planner import plan
+from leadline.tasks.store.store import Store
 
 SAID = ("Low water is at noon.", "Berth 7 is free.", "A crane lifts the boat.", "The gate shuts at ten.")
 
@@ -31,7 +38,7 @@ def talk(*answers: str, first: str = "When is low water?", ids: str = "c") -> li
     return messages
 
 
-def length(row: Row) -> float:
+def share_of_100(row: Row) -> float:
     """Return how long an answer is, as a share of 100 characters."""
     return len(row.actual_answer or "") / 100
 
@@ -49,10 +56,20 @@ def calls(row: Row) -> float:
     return float(len(row.tool_calls or ()))
 
 
-def run(folder: Path, records: Sequence[Mapping[str, Any]], *metrics: Any) -> Result:
+def written(folder: Path, records: Sequence[Mapping[str, Any]]) -> Path:
     path = folder / "talks.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return evaluate(path, metrics=list(metrics) or [length], store=folder / "store", format="chat", progress=False)
+    return path
+
+
+def run(folder: Path, records: Sequence[Mapping[str, Any]], *metrics: Any) -> Result:
+    return evaluate(
+        written(folder, records),
+        metrics=list(metrics) or [share_of_100],
+        store=folder / "store",
+        format="chat",
+        progress=False,
+    )
 
 
 def sql(result: Result, query: str) -> list[tuple[Any, ...]]:
@@ -76,12 +93,12 @@ def test_a_conversation_that_grew_by_one_turn_has_one_turn_computed(tmp_path: Pa
 
 
 def test_ids_of_calls_and_the_order_of_arguments_make_no_other_conversation(tmp_path: Path) -> None:
-    first = run(tmp_path, [{"id": "one", "messages": talk(*SAID)}], length, calls)
+    first = run(tmp_path, [{"id": "one", "messages": talk(*SAID)}], share_of_100, calls)
     again = json.loads(json.dumps(talk(*SAID, ids="toolu_")))
     for message in again:
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = {"again": False, "n": json.loads(call["function"]["arguments"])["n"]}
-    second = run(tmp_path, [{"id": "other", "messages": again}], length, calls)
+    second = run(tmp_path, [{"id": "other", "messages": again}], share_of_100, calls)
     assert (first.computed, second.computed) == (len(SAID) + 1, 0)
     assert sql(second, "SELECT value FROM scores JOIN metrics USING (metric_id) WHERE metric = 'calls'") == [(4.0,)]
 
@@ -114,9 +131,22 @@ def test_the_worst_turn_decides_what_passes_or_fails(tmp_path: Path) -> None:
 
 
 def test_a_question_with_one_answer_is_a_row_that_serves_turns_and_conversations(tmp_path: Path) -> None:
-    result = run(tmp_path, [{"messages": talk("Yes.")}], length, calls)
+    result = run(tmp_path, [{"messages": talk("Yes.")}], share_of_100, calls)
     assert sql(result, "SELECT metric, value FROM scores JOIN metrics USING (metric_id) ORDER BY metric") == [
         ("calls", 1.0),
-        ("length", 0.04),
+        ("share_of_100", 0.04),
     ]
     assert sql(result, "SELECT count(*) FROM turn_scores") == [(0,)]
+
+
+@pytest.mark.parametrize(("turns", "judged"), [("all", 4), ("last", 1), ("sample:2", 2), ("sample:9", 4)])
+def test_judges_are_asked_about_as_many_turns_as_the_plan_may_have(turns: str, judged: int, tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store")
+    loaded = load_dataset(store, written(tmp_path, [{"messages": talk(*SAID)}]), format="chat")
+    evaluators = [get(id_)() for id_ in ("answer_relevancy", "readability")]
+    jobs = make_jobs(evaluators, Settings(), turns=turns)
+    with connect() as connection:
+        attach_dataset(connection, loaded.path)
+        plan(connection, store, jobs)
+        found = dict(connection.execute("SELECT evaluator_id, count(*) FROM plan GROUP BY ALL").fetchall())
+    assert found == {0: judged, 1: len(SAID)}
