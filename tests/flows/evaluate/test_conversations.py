@@ -73,7 +73,7 @@ def run(folder: Path, records: Sequence[Mapping[str, Any]], *metrics: Any) -> Re
 
 
 def sql(result: Result, query: str) -> list[tuple[Any, ...]]:
-    with duckdb.connect(str(result.folder.parent / "run.duckdb"), read_only=True) as connection:
+    with duckdb.connect(str(result.folder / "run.duckdb"), read_only=True) as connection:
         return connection.execute(query).fetchall()
 
 
