@@ -200,6 +200,31 @@ def cases_passed_by_all(view: RunView) -> Iterator[Finding]:
     )
 
 
+def failing_turns(view: RunView) -> Iterator[Finding]:
+    """Yield, where conversations have several turns, from which turn on they fail a check of the policy."""
+    metrics = [
+        metric["metric_id"]
+        for id_ in view.evaluators
+        if (metric := view.primary(id_)) and view.role(metric["metric_id"]) != Role.INFORMATION
+    ]
+    names = {"metrics": metrics, "most": MOST_TURN_INSIGHTS}
+    for line in records(view.connection, sql("insights/failing_turns"), names):
+        metric, share = view.metrics[line["metric_id"]], line["n_failed"] / line["n_conversations"]
+        lasting = f"; {line['n_to_end']:,} of them fail from there to their end" if line["n_to_end"] else ""
+        yield view.finding(
+            type="weak-point",
+            harm=share,
+            description=f"{view.model_name(line['model_id'])} fails {metric['name']} in {line['n_failed']:,} of "
+            f"{count(line['n_conversations'], 'conversation')} of several turns ({percent(share)}), in half of them at "
+            f"turn {line['turn']} or before{lasting}.",
+            actions="Read these conversations from the turn that is marked: what was said before it is what differs.",
+            row_ids=line["row_ids"],
+            metric=metric,
+            model_id=line["model_id"],
+            by_turn=[list(turn) for turn in line["by_turn"]],
+        )
+
+
 def same_questions(view: RunView) -> Iterator[Finding]:
     """Yield questions that several cases ask: with different expected answers, and as plain duplicates."""
     lines = records(view.connection, sql("insights/same_questions"), {"most": MOST_CASES})
@@ -342,6 +367,7 @@ SOURCES: Final[Mapping[ProblemStyle, tuple[_Source, ...]]] = {
         model_choice.trade_offs,
         comparisons.preferred_model,
         surprising_slices,
+        failing_turns,
         same_questions,
         cases_failed_by_all,
         cases_passed_by_all,
@@ -363,6 +389,8 @@ _COMPARING: Final = frozenset(
     }
 )
 """Those of them that a run of one model has nothing for."""
+MOST_TURN_INSIGHTS: Final = 3
+"""Metrics and models of which is told from which turn on they fail."""
 MOST_INSIGHTS: Final = 12
 """Most insights of a run, apart from the seed's style."""
 

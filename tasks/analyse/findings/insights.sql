@@ -372,3 +372,45 @@ SELECT
 FROM repeated
 QUALIFY row_number() OVER (PARTITION BY contradictory ORDER BY n DESC, row_ids[1]) <= $most
 ORDER BY contradictory DESC, n DESC, row_ids[1]
+
+-- statement: failing_turns
+-- Per metric and model the conversations of several turns some of which fail: how many, from which turn on, and how many
+-- of them fail from then on to their end. rates is the share that fails by turn, with how many there were.
+WITH judged AS (
+    SELECT
+        metric_id, model_id, conversation_id, turn,
+        (avg(value) >= any_value(above)) <> any_value(upper_is_good) AS fails
+    FROM turn_scores
+    JOIN (SELECT row_id, model_id FROM rows) AS answered ON row_id = conversation_id
+    JOIN targets USING (metric_id)
+    WHERE value IS NOT NULL AND above IS NOT NULL AND metric_id IN (SELECT unnest($metrics))
+    GROUP BY metric_id, model_id, conversation_id, turn
+),
+firsts AS (
+    SELECT
+        metric_id, model_id, conversation_id,
+        min(turn) FILTER (fails) AS first,
+        coalesce(max(turn) FILTER (NOT fails), 0) AS last_good
+    FROM judged
+    GROUP BY metric_id, model_id, conversation_id
+),
+by_turn AS (
+    SELECT metric_id, model_id, turn, count_if(fails) AS failed, count(*) AS n FROM judged GROUP BY metric_id, model_id, turn
+)
+SELECT
+    metric_id,
+    model_id,
+    count(*) AS n_conversations,
+    count(first) AS n_failed,
+    count_if(first > last_good) AS n_to_end,
+    quantile_disc(first, 0.5) AS turn,
+    (
+        SELECT list([turn, failed, n] ORDER BY turn) FROM by_turn
+        WHERE by_turn.metric_id = firsts.metric_id AND by_turn.model_id = firsts.model_id
+    ) AS by_turn,
+    list(conversation_id ORDER BY first, conversation_id) FILTER (first IS NOT NULL) AS row_ids
+FROM firsts
+GROUP BY metric_id, model_id
+HAVING count(first) > 0
+ORDER BY n_failed / n_conversations DESC, metric_id, model_id
+LIMIT $most
