@@ -210,13 +210,15 @@ def failing_turns(view: RunView) -> Iterator[Finding]:
     names = {"metrics": metrics, "most": MOST_TURN_INSIGHTS}
     for line in records(view.connection, sql("insights/failing_turns"), names):
         metric, share = view.metrics[line["metric_id"]], line["n_failed"] / line["n_conversations"]
-        lasting = f"; {line['n_to_end']:,} of them fail from there to their end" if line["n_to_end"] else ""
+        one = line["n_failed"] == 1
+        where = f"at turn {line['turn']}" if one else f"in half of them at turn {line['turn']} or before"
+        ends = nouns(line["n_to_end"], "fails", "fail")
+        lasting = f"; {line['n_to_end']:,} of them {ends} from there to the end" if line["n_to_end"] and not one else ""
         yield view.finding(
             type="weak-point",
             harm=share,
             description=f"{view.model_name(line['model_id'])} fails {metric['name']} in {line['n_failed']:,} of "
-            f"{count(line['n_conversations'], 'conversation')} of several turns ({percent(share)}), in half of them at "
-            f"turn {line['turn']} or before{lasting}.",
+            f"{count(line['n_conversations'], 'conversation')} of several turns ({percent(share)}), {where}{lasting}.",
             actions="Read these conversations from the turn that is marked: what was said before it is what differs.",
             row_ids=line["row_ids"],
             metric=metric,

@@ -381,7 +381,7 @@ WITH judged AS (
         metric_id, model_id, conversation_id, turn,
         (avg(value) >= any_value(above)) <> any_value(upper_is_good) AS fails
     FROM turn_scores
-    JOIN (SELECT row_id, model_id FROM rows) AS answered ON row_id = conversation_id
+    JOIN (SELECT row_id AS conversation_id, model_id FROM rows) AS answered USING (conversation_id)
     JOIN targets USING (metric_id)
     WHERE value IS NOT NULL AND above IS NOT NULL AND metric_id IN (SELECT unnest($metrics))
     GROUP BY metric_id, model_id, conversation_id, turn
