@@ -1,4 +1,4 @@
-"""What of a dataset is put to judges: the rows that get more than the first trial, and the turns that get any.
+"""The rows of a dataset that get more than the first trial, and the turns of conversations judged at all.
 
 Where trials are a number or a share of the rows, see :mod:`.planner`.
 """
