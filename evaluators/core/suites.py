@@ -84,6 +84,20 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             *_SPENT,
         ),
     ),
+    "agents": (
+        "agents: the tools that they call, the state that they leave, the steps that it takes",
+        (
+            "tool_call_f1",
+            "tool_trajectory_match",
+            "tool_arguments",
+            "tool_errors",
+            "step_efficiency",
+            "agent_loops",
+            "task_state",
+            "communicated",
+            "budgets",
+        ),
+    ),
     "extraction": (
         "structured answers: JSON, its schema and its fields, SQL, numbers and forms that were asked for",
         (

@@ -188,7 +188,8 @@ def turns_of(messages: Messages) -> list[Turn]:
         if not starts or (role == "user" != before):
             starts.append(place)
         before = role
-    return [_turn(messages, first, end) for first, end in zip(starts, [*starts[1:], len(messages)], strict=True)]
+    ends = [*starts[1:], len(messages)] if starts else []
+    return [_turn(messages, first, end) for first, end in zip(starts, ends, strict=True)]
 
 
 def _turn(messages: Messages, first: int, end: int) -> Turn:

@@ -15,7 +15,7 @@ from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import Policy
-from leadline.tasks.policy.questions import DECIDED_BY_ROWS, Question
+from leadline.tasks.policy.questions import DECIDED_BY_ROWS, OF_AGENTS, Question
 from leadline.tasks.runs.run_facts import Answer, failing_severities
 from leadline.tasks.statistics.label_correction import in_words, more_for_value
 from leadline.tasks.statistics.statistics import FEW_SEEN, TRUSTING
@@ -120,6 +120,7 @@ _NOTHING: Final[Mapping[Question, str]] = {
     Question.SAFE: "Nothing looked for leaks or unsafe answers",
     Question.RIGHT: "Nothing says whether the answers are right",
     Question.GROUNDED: "Nothing compared the answers with what was retrieved",
+    Question.GOAL: "Nothing looked at goals and at the tools that were called",
     Question.FORM: "No form was asked for",
     Question.FAST: "No limit on time or cost was set",
 }
@@ -127,6 +128,7 @@ _REMEDIES: Final[Mapping[Question, str]] = {
     Question.SAFE: "--suite privacy, and --suite safety with a judge",
     Question.RIGHT: "leadline labels sample {run} --question right -n 30, or --judge MODEL",
     Question.GROUNDED: "--judge MODEL, or weights (leadline evaluators models)",
+    Question.GOAL: "expected_tool_calls in the dataset and -e tool_call_f1, or --judge MODEL -e goal_accuracy",
     Question.FORM: "-e json_schema, -e format or -e regex with what is asked for",
     Question.FAST: "--param latency.metric_threshold=SECONDS -e latency",
 }
@@ -144,7 +146,7 @@ def answer_questions(
     chosen: bool = False,
     run: str = "latest",
 ) -> list[Answer]:
-    """Answer every question of a run, fill the table ``verdicts``, and return the answers in their order.
+    """Answer every question that a run can be asked, fill the table ``verdicts``, and return the answers in their order.
 
     Args:
         severities: Severities of models' problems that fail a question.
@@ -157,6 +159,8 @@ def answer_questions(
     answers = []
     for question in Question:
         outcome, reason, remedy = _answer(connection, facts, policy, question, min_coverage, run)
+        if question in OF_AGENTS and question not in asked and outcome == "not looked at":
+            continue
         answers.append(Answer(question, question in asked, outcome, reason, remedy))
     replace_lines(connection, "verdicts", [asdict(answer) for answer in answers])
     return answers

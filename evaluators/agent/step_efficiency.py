@@ -1,0 +1,168 @@
+"""The number of tool calls beside the number that was needed, and calls that an agent made again and again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from leadline.evaluators.agent.call_matching import MOST_SHOWN, ReadOnlyParams, call_span, shown_call
+from leadline.evaluators.core import INF, EvalContext, Metric, RowEvaluator, Spec, register
+from leadline.evaluators.data import Evidence, Json, MadeCall, NotApplicable, Row, RowField, RowScore
+from leadline.evaluators.ground import count, listing
+
+LONGEST_CYCLE: Final = 4
+"""Calls of a stretch that is looked for as a cycle."""
+
+TIMES: Final = 3
+"""Times that a stretch of calls must stand in a row to be a cycle."""
+
+
+def same_call(call: MadeCall) -> Hashable:
+    """Return what is equal for calls of the same tool with the same arguments: 1 equals 1.0, and true is not 1."""
+    return call.name, json.dumps(_numbers_alike(call.arguments), sort_keys=True)
+
+
+def _numbers_alike(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _numbers_alike(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers_alike(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _told(calls: Sequence[MadeCall], numbers: Sequence[int], what: str) -> Evidence:
+    """Return the evidence of calls that say too much, counted by what they are."""
+    times = Counter(shown_call(calls[number]) for number in numbers)
+    shown = [f"{name} {count(n, 'time')}" for name, n in times.items()]
+    message = f"{count(len(numbers), f'{what} call')}: {listing(shown, most=4)}." if shown else ""
+    return Evidence(message, tuple(call_span(calls, number, what) for number in numbers[:MOST_SHOWN]))
+
+
+@register
+class StepEfficiency(RowEvaluator):
+    """Efficiency of an agent's steps: the number of expected calls over those made, and calls made for nothing.
+
+    **Method.** With C calls and E expected ones, ``step_efficiency`` = min(1, E / C): twice as many calls as needed
+    make 0.5. Whether they are the right ones is said by ``tool_call_f1``. ``redundant_calls`` = calls equal to an
+    earlier one, in tool and arguments, between which and the earlier one nothing was called that may change
+    something / C. What changes nothing is said by the dataset (a tool's ``read_only``) and by ``read_only_tools``;
+    every other tool may change something, and so make a second look worth while.
+
+    **Edge cases.** Where no call is expected the efficiency is 1 without a call and 0 with any. Where calls are
+    expected and none was made it is not applicable: nothing was done, efficiently or not. Without expected calls known
+    only ``redundant_calls`` is. Calls that only read are steps like others.
+
+    **Source.** Leadline; Azure AI evaluation, task navigation efficiency; step efficiency in DeepEval asks a judge.
+    """
+
+    spec = Spec(
+        id="step_efficiency",
+        name="Step Efficiency",
+        inputs=(RowField.TOOL_CALLS, RowField.EXPECTED_TOOL_CALLS),
+        optional=frozenset({RowField.EXPECTED_TOOL_CALLS}),
+        also_reads=(RowField.TOOLS,),
+        unit="conversation",
+        metrics=(
+            Metric.higher("step_efficiency", "Expected calls over calls made, at most 1.", primary=True),
+            Metric.lower(
+                "redundant_calls", "Share of the calls that repeat one when nothing has changed.", threshold=0.25
+            ),
+        ),
+        insight_type="agent",
+        problem_type="agent",
+        keywords=("tools", "agent", "steps", "efficiency", "redundancy", "rule-based"),
+        source="Leadline: expected calls over calls made; Azure AI evaluation, task navigation efficiency",
+    )
+    parameters = ReadOnlyParams
+    params: ReadOnlyParams
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Return the efficiency, and which calls are redundant."""
+        calls, expected = row.tool_calls or (), row.expected_tool_calls
+        harmless, again, seen = self.params.read_only(row), [], set[Hashable]()
+        for number, call in enumerate(calls):
+            what = same_call(call)
+            if what in seen:
+                again.append(number)
+            elif call.name not in harmless:
+                seen.clear()
+            seen.add(what)
+        efficiency: float | NotApplicable = NotApplicable("Calls are expected and none was made, or none are known.")
+        if expected is not None and (calls or not expected):
+            efficiency = min(1.0, len(expected) / len(calls)) if calls else 1.0
+        redundant = len(again) / len(calls) if calls else NotApplicable("No tool was called.")
+        return RowScore({"step_efficiency": efficiency, "redundant_calls": redundant}, _told(calls, again, "redundant"))
+
+
+@register
+class AgentLoops(RowEvaluator):
+    """Loops of an agent: calls that are made again with the same result, and stretches of calls that go round.
+
+    **Method.** A call is repeated where an earlier one has the same tool, arguments, result and error: asking again
+    taught nothing. It is repeated, too, where it is in the second or a later round of a cycle: a stretch of two to four
+    calls that do not all have the same tool and arguments, three times in a row or more, whatever they return.
+    ``agent_loops`` = 1 - repeated calls / (calls - 1). ``longest_run`` is the most calls in a row that are the same and
+    have the same result.
+
+    **Edge cases.** With one call or none the value is 1. Polling is no loop while its results differ. An equal result
+    where none is recorded counts as equal: what came back is not known to differ.
+
+    **Source.** Leadline. DeepEval's loop detection leaves the results out of account, so that polling trips it.
+    """
+
+    spec = Spec(
+        id="agent_loops",
+        name="Agent Loops",
+        inputs=(RowField.TOOL_CALLS,),
+        unit="conversation",
+        metrics=(
+            Metric.higher("agent_loops", "1 less the share of calls that repeat others to no avail.", primary=True),
+            Metric.lower(
+                "longest_run", "Most equal calls in a row with equal results.", range=(0.0, INF), threshold=3.0
+            ),
+        ),
+        insight_type="agent",
+        problem_type="agent",
+        keywords=("tools", "agent", "loops", "repetition", "cycles", "rule-based"),
+        source="Leadline: repeated calls with equal results, and cycles of calls",
+    )
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Return the share of calls that repeat nothing, and the longest run."""
+        calls = row.tool_calls or ()
+        made = [same_call(call) for call in calls]
+        whole = [(what, call.result, call.error) for what, call in zip(made, calls, strict=True)]
+        earlier, repeated = set[Hashable](), in_cycles(made)
+        run = longest = 0
+        for number, what in enumerate(whole):
+            if what in earlier:
+                repeated.add(number)
+            earlier.add(what)
+            run = run + 1 if number and what == whole[number - 1] else 1
+            longest = max(longest, run)
+        share = len(repeated) / (len(calls) - 1) if len(calls) > 1 else 0.0
+        return RowScore(
+            {"agent_loops": 1 - share, "longest_run": float(longest)}, _told(calls, sorted(repeated), "repeated")
+        )
+
+
+def in_cycles(made: Sequence[Hashable]) -> set[int]:
+    """Return the places in the second or a later round of a stretch that stands three times in a row or more.
+
+    Args:
+        made: What was called; equal for equal calls.
+    """
+    found: set[int] = set()
+    for period in range(2, LONGEST_CYCLE + 1):
+        length = 0  # of the stretch in which each call equals the one a period before
+        for place in range(period, len(made) + 1):
+            if place < len(made) and made[place] == made[place - period]:
+                length += 1
+                continue
+            first = place - length
+            if length >= (TIMES - 1) * period and len(set(made[first - period : first])) > 1:
+                found.update(range(first, place))
+            length = 0
+    return found
