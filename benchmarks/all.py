@@ -16,6 +16,7 @@ NAMES = (
     "warm",
     "classification",
     "detection",
+    "tool_calls",
     "dispatch",
     "end_to_end",
 )

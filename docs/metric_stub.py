@@ -31,7 +31,11 @@ def stub_values() -> dict[str, Any]:
 def _values(kind: type[Evaluator], name: str, *, indent: int) -> dict[str, Any]:
     fields = kind.parameters.model_fields
     parameters = [
-        {"name": field_name, "type": type_text(field.annotation), "default": _default(field.default)}
+        {
+            "name": field_name,
+            "type": type_text(field.annotation),
+            "default": _default(field.get_default(call_default_factory=True)),
+        }
         for field_name, field in fields.items()
     ]
     descriptions = {field_name: field.description or "" for field_name, field in fields.items()}

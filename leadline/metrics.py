@@ -57,7 +57,10 @@ def _named(name: str) -> Any:
         raise AttributeError(f"module 'leadline.metrics' has no attribute {name!r}")
     kind = _core.find(name)
     if kind is not None:
-        return _choosing(kind)
+        choose = _choosing(kind)
+        if _core.has_members(name):  # the index ragas, and the metrics of ragas itself
+            vars(choose).update({member: _named(f"{name}.{member}") for member in dir(_Family(name))})
+        return choose
     if "." not in name and any(id_.startswith(f"{name}.") for id_ in _ids()):
         return _Family(name)
     near = difflib.get_close_matches(name, _ids(), n=3, cutoff=0.5)

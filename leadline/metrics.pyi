@@ -5,6 +5,22 @@ from typing import Any, Literal
 
 from leadline.api.metric_choice import MetricChoice
 
+def agent_loops(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Loops of an agent: calls that are made again with the same result, and stretches of calls that go round.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def answer_correctness(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -155,6 +171,33 @@ def bleu(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def budgets(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    max_tool_calls: int | None = None,
+    max_llm_calls: int | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_cost_usd: float | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Budgets of a conversation: calls of tools and models, tokens, seconds and dollars, and whether they kept
+    limits.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        max_tool_calls: Most calls of tools.
+        max_llm_calls: Most calls of language models.
+        max_tokens: Most tokens, sent and received.
+        max_seconds: Most seconds.
+        max_cost_usd: Most US dollars.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def byop(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -288,6 +331,22 @@ def code_execution(
         memory_mb: Memory that they may take, in megabytes.
         leave: Rights that they may keep where this machine cannot take them away, as the network on macOS; without
             them such a machine runs nothing.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def communicated(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Facts that the user must be told: the share of them that the assistant's messages hold.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1070,6 +1129,30 @@ def number_match(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def pass_k(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    ignore: Sequence[str] = (),
+    others_allowed: bool = False,
+    k: int = 2,
+    passed_key: str = "passed",
+    name: str = "",
+) -> MetricChoice:
+    """Reliability over trials: pass^k, the chance that k trials of a case all pass, and pass@k, that one of k does.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        ignore: Members that do not count, by name at any depth (`updated_at`) or by path (`orders.7.eta`).
+        others_allowed: Whether the state may have members beside the expected ones, as in a large database.
+        k: How many trials must all pass, or one of them; cases with fewer trials are left out.
+        passed_key: Key of the metadata that says whether a trial passed, if it does: true, or 1 and more.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def perplexity(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1178,29 +1261,6 @@ def quoted_spans(
         min_test_cases: Report a problem when fewer rows were scored.
         min_words: Words that a quotation has at least; shorter ones are left out.
         similarity: Least similarity (RapidFuzz partial ratio) to a stretch of a context; 1 asks for equal words.
-        name: A name of its own, so that one run can have the evaluator several times.
-    """
-
-def ragas(
-    *,
-    metric_threshold: float | dict[str, float] | None = None,
-    save_llm_result: bool = True,
-    min_test_cases: int = 0,
-    custom_eval_judge_config_key: str = "",
-    embedding_model: str | None = None,
-    generated_questions: int = 3,
-    name: str = "",
-) -> MetricChoice:
-    """Overall quality of a RAG system's answer: the harmonic mean of four metrics.
-
-    Args:
-        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
-        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
-        min_test_cases: Report a problem when fewer rows were scored.
-        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
-        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
-            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
-        generated_questions: Questions that the judge generates from the answer.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1418,6 +1478,25 @@ def step_alignment(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def step_efficiency(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    read_only_tools: Sequence[str] = (),
+    name: str = "",
+) -> MetricChoice:
+    """Efficiency of an agent's steps: the number of expected calls over those made, and calls made for nothing.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        read_only_tools: Tools that change nothing, beside those that the dataset marks as `read_only`: extra calls
+            of them cost nothing.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def stereotypes(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1488,6 +1567,26 @@ def summarization_judge(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def task_state(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    ignore: Sequence[str] = (),
+    others_allowed: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """State that an agent leaves behind: 1 where it is the expected one, 0 where anything differs.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        ignore: Members that do not count, by name at any depth (`updated_at`) or by path (`orders.7.eta`).
+        others_allowed: Whether the state may have members beside the expected ones, as in a large database.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1573,6 +1672,22 @@ def tool_argument_grounding(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def tool_arguments(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Arguments of tool calls: the share that is as expected, and the share of calls that the tools could take.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def tool_call_f1(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1597,6 +1712,22 @@ def tool_call_f1(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def tool_errors(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Errors of tools in a conversation: the share of calls that fail, and whether the agent recovers from them.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def tool_output_use(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1612,6 +1743,31 @@ def tool_output_use(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def tool_permission(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    allowed: Sequence[str] = (),
+    denied: Sequence[str] = (),
+    denied_arguments: dict[str, dict[str, list[str | int | float | bool | None]]] = {},
+    needs_confirmation: Sequence[str] = (),
+    name: str = "",
+) -> MetricChoice:
+    """Permissions of an agent: 1 where every call of a conversation was allowed, 0 where one was not.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        allowed: Tools that may be called, and no others; empty: all that are not denied.
+        denied: Tools that may never be called.
+        denied_arguments: Values that arguments may not have, by tool and argument; `*` stands for every tool. Texts
+            are equal without regard to case.
+        needs_confirmation: Tools that may be called only when the user's last message before says yes.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1743,6 +1899,26 @@ def user_frustration(
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
         name: A name of its own, so that one run can have the evaluator several times.
     """
+
+class bfcl:
+    """Evaluators whose ids begin with bfcl."""
+
+    @staticmethod
+    def ast(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        name: str = "",
+    ) -> MetricChoice:
+        """Tool calls as the Berkeley Function Calling Leaderboard checks them by their syntax: valid or not.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
 
 class databricks:
     """Evaluators whose ids begin with databricks."""
@@ -1906,6 +2082,30 @@ class databricks:
             name: A name of its own, so that one run can have the evaluator several times.
         """
 
+class deepeval:
+    """Evaluators whose ids begin with deepeval."""
+
+    @staticmethod
+    def tool_correctness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        mode: Literal["default", "ordering", "exact"] = "default",
+        input_parameters: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Tool correctness as DeepEval computes it: the share of the expected tools that were called.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            mode: DeepEval's `should_consider_ordering` or `should_exact_match`, or neither.
+            input_parameters: Whether arguments are compared, as with DeepEval's `ToolCallParams.INPUT_PARAMETERS`.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
 class llamaindex:
     """Evaluators whose ids begin with llamaindex."""
 
@@ -2004,6 +2204,71 @@ class pairwise:
             criteria: What makes an answer better, as the judge is told it.
             name: A name of its own, so that one run can have the evaluator several times.
         """
+
+class _ragas:
+    """Evaluators whose ids begin with ragas."""
+
+    def __call__(
+        self,
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        embedding_model: str | None = None,
+        generated_questions: int = 3,
+        name: str = "",
+    ) -> MetricChoice:
+        """Overall quality of a RAG system's answer: the harmonic mean of four metrics.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+                or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+            generated_questions: Questions that the judge generates from the answer.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def tool_call_accuracy(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        strict_order: bool = True,
+        name: str = "",
+    ) -> MetricChoice:
+        """Tool call accuracy as ragas computes it: equal sequences of tools, then the share of equal arguments.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            strict_order: Whether the calls must have the order of the expected ones; else both are sorted.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def tool_call_f1(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        name: str = "",
+    ) -> MetricChoice:
+        """F1 of tool calls as ragas computes it: of the sets of calls, equal in name and all arguments.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+ragas: _ragas
 
 class rgb:
     """Evaluators whose ids begin with rgb."""

@@ -14,6 +14,7 @@ from leadline.evaluators.core.registry import FAMILIES as FAMILIES
 from leadline.evaluators.core.registry import all_evaluators as all_evaluators
 from leadline.evaluators.core.registry import find as find
 from leadline.evaluators.core.registry import get as get
+from leadline.evaluators.core.registry import has_members as has_members
 from leadline.evaluators.core.registry import lent as lent
 from leadline.evaluators.core.registry import planned as planned
 from leadline.evaluators.core.registry import register as register

@@ -181,6 +181,11 @@ def _built_in(evaluator_id: str) -> type[Evaluator] | None:
     return _registered.get(evaluator_id)
 
 
+def has_members(prefix: str) -> bool:
+    """Return whether ids of built-in evaluators may begin with another id and a point, without importing them."""
+    return any(word.startswith(f"{prefix}.") for word in _quoted())
+
+
 @cache
 def load_installed() -> None:
     """Import the evaluators of other packages."""

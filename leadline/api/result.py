@@ -157,7 +157,7 @@ class Result:
 
     @property
     def questions(self) -> tuple[Answer, ...]:
-        """The run's answers to the questions that a person asks: safe, right, grounded, form, fast."""
+        """The run's answers to the questions that a person asks: safe, right, grounded, goal, form, fast."""
         return self.outcome.questions
 
     @property

@@ -33,7 +33,7 @@ class AcceptedSettings(TypedDict, total=False):
     judges: Judges | Mapping[str, Any]
     models: Models | Mapping[str, Any]
     fail_on: Literal["high", "medium", "never"]
-    ask: Sequence[Literal["safe", "right", "grounded", "form", "fast"]]
+    ask: Sequence[Literal["safe", "right", "grounded", "goal", "form", "fast"]]
     min_coverage: float | None
     labels: str | None
     gate_on: Literal["policy", "judge", "corrected"]

@@ -146,7 +146,7 @@ def answer_questions(
     chosen: bool = False,
     run: str = "latest",
 ) -> list[Answer]:
-    """Answer every question that a run can be asked, fill the table ``verdicts``, and return the answers in their order.
+    """Answer the questions that a run can be asked, fill the table ``verdicts``, and return the answers in their order.
 
     Args:
         severities: Severities of models' problems that fail a question.

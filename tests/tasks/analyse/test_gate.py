@@ -244,6 +244,14 @@ def test_a_question_that_nothing_looked_at_is_told_with_what_would_decide_it(tmp
     assert all(bool(each.remedy) == (each.outcome == "not looked at") for each in decision.answers)
 
 
+def test_the_question_of_goals_is_told_where_something_looked_at_them_or_somebody_asks_it(tmp_path: Path) -> None:
+    goal = Toy("goal", rule=Rule(role=Role.MUST, question=Question.GOAL))
+    decision = gate(tmp_path, GOOD, toys=[SAFE, goal], policy=ASKS, others={"goal": GOOD}, chosen=False)
+    assert outcomes(decision)["goal"] == "pass"
+    asked = gate(tmp_path / "b", GOOD, toys=[SAFE], policy=ASKS.asking([Question.GOAL]), chosen=False)
+    assert outcomes(asked)["goal"] == "not looked at"
+
+
 def test_expected_answers_that_nothing_was_held_against_leave_the_gate_open(tmp_path: Path) -> None:
     rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(20)]
     decision = gate(tmp_path, GOOD, toys=[SAFE], policy=ASKS, rows=rows, chosen=False)
