@@ -24,7 +24,7 @@ class StrictOrderParams(Params):
     ] = True
 
 
-class CorrectnessParams(Params):
+class ToolCorrectnessParams(Params):
     """Parameters of DeepEval's tool correctness."""
 
     mode: Annotated[
@@ -185,8 +185,8 @@ class DeepEvalToolCorrectness(RowEvaluator):
         keywords=(*_KEYWORDS, "deepeval"),
         source="Confident AI, DeepEval 4.3.1, ToolCorrectnessMetric",
     )
-    parameters = CorrectnessParams
-    params: CorrectnessParams
+    parameters = ToolCorrectnessParams
+    params: ToolCorrectnessParams
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return the correctness."""

@@ -209,8 +209,8 @@ AskedQuestions: TypeAlias = Annotated[
     Option("--ask", metavar="QUESTION", group=OptionGroup.GATE, advanced=True),
     Field(
         title="Ask",
-        description="Decide the gate by these questions alone: safe, right, grounded, goal, form or fast. Default: those "
-        "that the policy asks, as far as the dataset can answer them.",
+        description="Decide the gate by these questions alone: safe, right, grounded, goal, form or fast. Default: "
+        "those that the policy asks, as far as the dataset can answer them.",
     ),
 ]
 LabelSetName: TypeAlias = Annotated[
