@@ -84,7 +84,7 @@ def _fault(call: MadeCall, expected: ExpectedCall, tool: Tool | None) -> str:
     if call.name != expected["name"]:
         return "another tool was called"
     possible = {name: _accepted(values) for name, values in expected.get("arguments", {}).items()}
-    schema: Mapping[str, Any] = (tool or {}).get("parameters", {})
+    schema: Mapping[str, Any] = tool.get("parameters", {}) if tool else {}
     known = schema.get("properties", possible)
     for name in schema.get("required", ()):
         if name not in call.arguments:

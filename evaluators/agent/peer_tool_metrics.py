@@ -43,7 +43,8 @@ def _arguments(expected: ExpectedCall) -> Mapping[str, Json]:
 def _both(row: Row) -> tuple[Sequence[MadeCall], Sequence[ExpectedCall], Evidence]:
     """Return the calls, the expected ones, and a sentence with both: the others' metrics match in ways of their own."""
     calls, expected = row.tool_calls or (), row.expected_tool_calls or ()
-    made, wanted = (listing(map(shown_call, some), most=4) if some else "none" for some in (calls, expected))
+    made = listing(map(shown_call, calls), most=4) if calls else "none"
+    wanted = listing(map(shown_call, expected), most=4) if expected else "none"
     return calls, expected, Evidence(f"Called: {made}. Expected: {wanted}.")
 
 
