@@ -7,9 +7,11 @@ from collections.abc import Set
 from typing import Any, Final
 
 from leadline.tasks.load.columns import field_of
+from leadline.tasks.load.formats.inspect_sample import inspect_sample
 from leadline.tasks.load.formats.records import Other
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers import Item
+from leadline.tasks.load.values import ValueFault
 
 _OWN_NAMES: Final = frozenset({"epoch", "output", "target"})
 _CONTEXT: Final = "retrieved_context"
@@ -19,9 +21,10 @@ _CONTEXT: Final = "retrieved_context"
 class Inspect(Other):
     """Reads one answer a sample: its input, its targets, and the completion of the model.
 
-    Retrieved chunks are those at ``retrieved_context`` in the sample's store or metadata, as Leadline's own scorers
-    take them. The values of inspect's scorers are kept as metadata; conversation, events and attachments are left out.
-    Each epoch but the first is a case of its own.
+    A sample in which tools were called, or the user spoke more than once, is a conversation. Retrieved chunks are those
+    at ``retrieved_context`` in the sample's store or metadata, as Leadline's own scorers take them. The values of
+    inspect's scorers are kept as metadata; events and attachments are left out. Each epoch but the first is a case of
+    its own.
     """
 
     name = "inspect"
@@ -38,6 +41,12 @@ class Inspect(Other):
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a sample."""
+        if _is_dialogue(record.get("messages")):
+            try:
+                self.stage_conversation(item.place, inspect_sample(record))
+                return
+            except ValueFault:
+                self.warn("samples whose messages are in no known form are read as single answers")
         output, error, epoch = _object(record.get("output")), _object(record.get("error")), record.get("epoch")
         usage = _object(output.get("usage"))
         metadata = dict(_object(record.get("metadata")))
@@ -59,6 +68,13 @@ class Inspect(Other):
             **{f"inspect.{name}": _object(score).get("value") for name, score in _object(record.get("scores")).items()},
         }
         super().convert_record(item, {name: value for name, value in flat.items() if value is not None})
+
+
+def _is_dialogue(messages: Any) -> bool:
+    """Return whether messages are more than an instruction, a question and its answer."""
+    found = [_object(message) for message in messages] if isinstance(messages, list) else []
+    asked = sum(message.get("role") == "user" for message in found)
+    return asked > 1 or any(message.get("role") == "tool" or message.get("tool_calls") for message in found)
 
 
 def _question(found: Any) -> Any:

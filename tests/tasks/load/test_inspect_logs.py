@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.dataset import load_dataset
@@ -166,6 +167,34 @@ def test_an_attachment_that_is_repeated_without_end_is_refused(tmp_path: Path) -
         file.writestr("samples/c_epoch_1/attachments/0.json", json.dumps(["x" * 100_000]))
     with pytest.raises(DatasetError, match="with its attachments it is larger than 64 MiB"):
         loaded(tmp_path / "store", path)
+
+
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "x", "function": "clock", "arguments": {}}]}
+DIALOGUE = [
+    {"role": "user", "content": "When?", "source": "input"},
+    CALL,
+    {"role": "tool", "content": "seven", "tool_call_id": "x", "function": "clock"},
+    {"role": "assistant", "content": "At seven."},
+]
+
+
+def test_samples_in_which_tools_are_called_are_conversations(tmp_path: Path) -> None:
+    lines = loaded(tmp_path / "store", archive(tmp_path, [sample("c0", "At seven.", messages=DIALOGUE), SAMPLES[1]]))
+    assert [(line["question"], line["actual_answer"]) for line in lines.values()] == [
+        ("When?", "At seven."),
+        ("When?", "At eight."),
+    ]
+    (turns,) = (tmp_path / "store").rglob("turns.parquet")
+    messages = json.loads(parquet.read_table(turns, columns=["messages"]).to_pylist()[0]["messages"])
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[2] == {"role": "tool", "content": "seven", "tool_call_id": "1", "name": "clock"}
+    assert lines["c0"]["expected_answers"] == ["at seven"]
+
+
+def test_samples_whose_messages_are_in_no_known_form_are_single_answers(tmp_path: Path) -> None:
+    messages = [*DIALOGUE, {"role": "captain", "content": "Aye."}]
+    lines = loaded(tmp_path / "store", archive(tmp_path, [sample("c0", "At seven.", messages=messages)]))
+    assert lines["c0"]["actual_answer"] == "At seven."
 
 
 def test_a_broken_archive_is_refused_with_the_sample_that_is_broken(tmp_path: Path) -> None:
