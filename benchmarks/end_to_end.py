@@ -342,10 +342,14 @@ class Bench:
         print(f"    while scoring {many / timed.part('score'):,.0f} rows/s; plain loops {sample / loops:,.0f} rows/s")
         tell_peaks(timed, peaks)
         answers.unlink()
-        rows = self._scale[1]
+        self.large(self._scale[1])
+
+    def large(self, rows: int) -> None:
+        """One large run of two rules: what a row costs of the processor, and time and memory by part."""
         answers = plain_answers(self.fresh("answers.jsonl"), rows)
         timed, peaks = self._watched(answers, ("pii_leakage", "looping_detection"))
         print(f"{rows:,} rows x pii_leakage, looping_detection: {timed.wall:.1f} s, {rows / timed.wall:,.0f} rows/s")
+        print(f"    {1e6 * timed.processor / rows:.0f} microseconds of processor a row, {timed.processor:.0f} s in all")
         tell_peaks(timed, peaks)
         answers.unlink()
 
@@ -502,6 +506,7 @@ def main() -> None:
     parser.add_argument("--ragas", metavar="PYTHON", help="Python of an environment that has Ragas")
     parser.add_argument("--deepeval", metavar="PYTHON", help="Python of an environment that has DeepEval")
     parser.add_argument("--scale", action="store_true", help="also the large runs, which take minutes, once each")
+    parser.add_argument("--rows", type=int, help="instead of the large runs, one of so many rows and two rules")
     parser.add_argument(
         "--history", type=Path, default=history.FILE, metavar="FILE", help="file that the medians are added to"
     )
@@ -513,7 +518,9 @@ def main() -> None:
         bench = Bench(Path(folder), options.runs)
         for name in SCENARIOS if options.only is None else options.only:
             bench.judged(peers) if name == "judged" else getattr(bench, name)()
-        if options.scale:
+        if options.rows:
+            bench.large(options.rows)
+        elif options.scale:
             bench.scale()
     for line in history.keep(options.history, bench.medians):
         print(line)

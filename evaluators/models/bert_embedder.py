@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnxruntime
-from onnx import TensorProto, helper
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from leadline.evaluators.models import weight_files
+from leadline.evaluators.models import onnx_graph, weight_files
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_OPSETS: Final = (("", 17), ("com.microsoft", 1))
-_IR_VERSION: Final = 8
+_FUSED: Final = "com.microsoft"
+_OPSETS: Final = {"": 17, _FUSED: 1}
 _OUT_OF_MEMORY: Final = ("allocat", "memory")
 
 Arrays = Mapping[str, "npt.NDArray[np.float32]"]
@@ -86,15 +85,17 @@ class BertEmbedder:
 def _session(config: Mapping[str, Any], weights: Arrays) -> Any:
     """Return a session that makes ``vectors`` of ``ids`` and ``mask``, both int32 of shape ``(texts, tokens)``."""
     nodes, values = _graph(config, weights)
-    graph = helper.make_graph(
-        nodes,
+    graph = onnx_graph.model(
         "bert",
-        [helper.make_tensor_value_info(name, TensorProto.INT32, ["texts", "tokens"]) for name in ("ids", "mask")],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", config["hidden_size"]])],
-        [helper.make_tensor("one", TensorProto.INT64, [1], [1]), *map(_outside, values, values.values())],
+        nodes,
+        [onnx_graph.value(name, onnx_graph.INT32, ["texts", "tokens"]) for name in ("ids", "mask")],
+        [onnx_graph.value("vectors", onnx_graph.FLOAT, ["texts", config["hidden_size"]])],
+        [
+            onnx_graph.whole_number("one", 1),
+            *(onnx_graph.outside(name, numbers.shape) for name, numbers in values.items()),
+        ],
+        _OPSETS,
     )
-    opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     options.log_severity_level = 3
@@ -102,29 +103,21 @@ def _session(config: Mapping[str, Any], weights: Arrays) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     kept = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in values.values()]
     options.add_external_initializers(list(values), kept)
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def _outside(name: str, value: npt.NDArray[np.float32]) -> TensorProto:
-    """Return a tensor whose numbers are given to the session, not written into the graph."""
-    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=value.shape)
-    tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="weights")
-    return tensor
-
-
-def _graph(config: Mapping[str, Any], weights: Arrays) -> tuple[list[Any], dict[str, npt.NDArray[np.float32]]]:
+def _graph(config: Mapping[str, Any], weights: Arrays) -> tuple[list[bytes], dict[str, npt.NDArray[np.float32]]]:
     """Return the nodes of the graph, and the numbers that they read by name."""
     values: dict[str, npt.NDArray[np.float32]] = {}
-    nodes: list[Any] = []
+    nodes: list[bytes] = []
     epsilon, number_of_heads = float(config["layer_norm_eps"]), int(config["num_attention_heads"])
 
-    def add(kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any) -> str:
-        nodes.append(helper.make_node(kind, list(inputs), [output], domain=domain, **attributes))
+    def add(kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: int | float) -> str:
+        nodes.append(onnx_graph.node(kind, inputs, [output], domain, **attributes))
         return output
 
-    def fused(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        return add(kind, inputs, output, "com.microsoft", **attributes)
+    def fused(kind: str, inputs: Sequence[str], output: str, **attributes: int | float) -> str:
+        return add(kind, inputs, output, _FUSED, **attributes)
 
     def keep(name: str, value: npt.NDArray[np.float32]) -> str:
         values[name] = np.ascontiguousarray(value)
@@ -145,11 +138,11 @@ def _graph(config: Mapping[str, Any], weights: Arrays) -> tuple[list[Any], dict[
     tables = [known("embeddings.word_embeddings.weight"), keep("positions", positions), ""]
     norm = [known("embeddings.LayerNorm.weight"), known("embeddings.LayerNorm.bias")]
     nodes.append(
-        helper.make_node(
+        onnx_graph.node(
             "EmbedLayerNormalization",
             ["ids", "", *tables, *norm, "mask"],
             ["states", "lengths"],
-            domain="com.microsoft",
+            _FUSED,
             epsilon=epsilon,
         )
     )
@@ -167,7 +160,7 @@ def _graph(config: Mapping[str, Any], weights: Arrays) -> tuple[list[Any], dict[
         state = add_and_norm(
             product(inner, f"{layer}.output.dense", f"{layer}.outer"), state, f"{layer}.output", f"{layer}.done"
         )
-    add("Cast", ["mask"], "share", to=TensorProto.FLOAT)
+    add("Cast", ["mask"], "share", to=onnx_graph.FLOAT)
     add("Unsqueeze", ["share", "one"], "shares")
     add("MatMul", ["shares", state], "sums")
     add("Squeeze", ["sums", "one"], "sum")
