@@ -11,6 +11,7 @@ NAMES = (
     "traces",
     "embedding",
     "models",
+    "bare_models",
     "aggregation",
     "judge",
     "warm",

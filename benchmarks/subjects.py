@@ -89,6 +89,11 @@ def _checkpoint(root: Path, kind: str, real: bool, width: int) -> Path:
     return folder
 
 
+def cited_rows(count: int) -> list[Row]:
+    """Return rows whose answers cite their contexts."""
+    return [replace(row, actual_answer=str(row.actual_answer).replace(".", " [1][2].")) for row in rag_rows(count)]
+
+
 def summary_rows(count: int) -> list[Row]:
     """Return rows of several systems that summarize the same documents, partly in the documents' own sentences."""
     draw = random.Random(11)
@@ -146,6 +151,9 @@ def _plain_result(loaded: Any, request: Any) -> float:
         ids, labels = (context, target) if loaded._predictor.encodes else (ids, labels)
         inputs, wanted = (torch.tensor([each], device=model.device) for each in (ids, labels))
         return float(model(input_ids=inputs, labels=wanted).loss)
+    if isinstance(loaded, classifiers.PairClassifier):
+        encoded = tokenizer(*request, return_tensors="pt", truncation=True)
+        return float(model(**encoded.to(model.device)).logits.flatten()[0])
     text = (
         request if isinstance(request, str) else consistency._PROMPT.format(premise=request[0], hypothesis=request[1])
     )
@@ -190,6 +198,12 @@ def _sentence_by_sentence(evaluator: Any, row: Row, ctx: EvalContext) -> None:
 
 
 SUBJECTS = {
+    "answer_relevancy_sentence_similarity": Subject({"embedding_model": "embedder"}, _text_by_text),
+    "answer_semantic_sentence_similarity": Subject({"embedding_model": "embedder"}, _text_by_text),
+    "citations": Subject({"embedding_model": "embedder"}, _text_by_text, rows=cited_rows),
+    "context_relevancy_soft": Subject({"embedding_model": "embedder"}, _text_by_text),
+    "groundedness": Subject({"embedding_model": "embedder"}, _text_by_text),
+    "grounding": Subject({"grounding_model": "nli"}, _request_by_request),
     "toxicity": Subject({"toxicity_model": "bert"}, _request_by_request),
     "fairness_bias": Subject({"bias_model": "bias"}, _request_by_request),
     "hallucination": Subject({"hallucination_model": "support-with-tokenizer"}, _request_by_request),

@@ -27,6 +27,8 @@ SMALL = {
     "verdicts --draws 1 --rows 20": "judge that errs in 10%, 30% wrong",
 }
 WITH_MODELS = {
+    "bare_models --rows 2 --repeats 1 --only toxicity grounding citations": "there is no GPU",
+    "bare_models --texts 12": "12 texts: greatest difference",
     "embedding --rows 2 --repeats 1": "raw encode",
     "judge 1": "calls per case of four RAG evaluators: 5.00",
     "models --rows 2 --repeats 1 --only toxicity": "toxicity",
