@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import all as every
-from benchmarks import crowd, dispatch, end_to_end, history, judge, night, verdicts
+from benchmarks import bare_models, crowd, dispatch, end_to_end, history, judge, night, verdicts
 from leadline.evaluators.models import runtime
 
 SMALL = {
@@ -27,7 +27,7 @@ SMALL = {
     "verdicts --draws 1 --rows 20": "judge that errs in 10%, 30% wrong",
 }
 WITH_MODELS = {
-    "bare_models --rows 2 --repeats 1 --only toxicity grounding citations": "there is no GPU",
+    "bare_models --rows 2 --repeats 1 --only toxicity grounding": "there is no GPU",
     "bare_models --texts 12": "12 texts: greatest difference",
     "embedding --rows 2 --repeats 1": "raw encode",
     "judge 1": "calls per case of four RAG evaluators: 5.00",
@@ -64,6 +64,7 @@ def test_a_small_size_runs_with_models(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(judge, "ROUNDS", 1)
+    monkeypatch.setattr(bare_models, "LAYERS", ((1, 64),))
     runtime.unload()  # they look at the one model that they have loaded
     assert WITH_MODELS[command] in said(command, monkeypatch, capsys)
 
