@@ -362,6 +362,7 @@ class Bench:
         ]  # fmt: skip
         with watching() as samples:
             timed = command(line, home.environment, home.folder)
+        timed = replace(timed, processor=max(spent for *_, spent in samples))  # of processes that score, too
         trace = json.loads(profile.read_text(encoding="utf-8"))
         origin = trace["otherData"]["began"]
         peaks: dict[str, tuple[float, float]] = {}
@@ -459,18 +460,21 @@ def tell_peaks(timed: Timed, peaks: Mapping[str, tuple[float, float]]) -> None:
 
 
 @contextlib.contextmanager
-def watching(every_s: float = 0.1) -> Iterator[list[tuple[float, float, float]]]:
-    """Sample the memory of this process's children: time, the largest one's GiB, and that of all together.
+def watching(every_s: float = 0.1) -> Iterator[list[tuple[float, float, float, float]]]:
+    """Sample this process's children: time, the largest one's GiB, that of all together, and their processor seconds.
 
     Pages that processes share are counted once (``Pss``). Linux only.
     """
-    samples: list[tuple[float, float, float]] = []
+    samples: list[tuple[float, float, float, float]] = []
+    spent: dict[int, float] = {}
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(every_s):
-            sizes = [_resident(pid) for pid in _descendants(os.getpid())]
-            samples.append((time.time(), max(sizes, default=0.0), sum(sizes)))
+            children = _descendants(os.getpid())
+            sizes = [_resident(pid) for pid in children]
+            spent.update({pid: seconds for pid in children if (seconds := _spent(pid))})
+            samples.append((time.time(), max(sizes, default=0.0), sum(sizes), sum(spent.values())))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -496,6 +500,15 @@ def _resident(pid: int) -> float:
     except OSError:  # it ended
         return 0.0
     return next((int(line.split()[1]) / 2**20 for line in lines if line.startswith("Pss:")), 0.0)
+
+
+def _spent(pid: int) -> float:
+    """Return the processor seconds of a process, its own and the system's; 0 where it ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
