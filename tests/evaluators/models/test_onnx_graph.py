@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 from onnx import TensorProto, helper
 
@@ -9,7 +11,7 @@ from leadline.evaluators.models import onnx_graph
 
 
 def test_a_graph_is_the_one_that_onnx_itself_builds() -> None:
-    norm = {"epsilon": 1e-12, "heads": 300}
+    norm: dict[str, Any] = {"epsilon": 1e-12, "heads": 300}
     ours = onnx_graph.model(
         "small",
         [
