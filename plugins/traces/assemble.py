@@ -25,7 +25,7 @@ from leadline.tasks.load.messages import renumbered
 
 _PARALLEL: Final = 50
 """Calls of a tool among which the one with a span's arguments is looked for."""
-_ALIGNED: Final = 200
+_ALIGNED: Final = 100
 """Messages at the end of a rewritten history that are laid over the end of the known one."""
 
 
