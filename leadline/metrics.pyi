@@ -401,6 +401,7 @@ def context_precision(
     save_llm_result: bool = True,
     min_test_cases: int = 0,
     custom_eval_judge_config_key: str = "",
+    rewrite: bool = False,
     name: str = "",
 ) -> MetricChoice:
     """Mean precision at the ranks of the chunks that are useful for the expected answer.
@@ -410,6 +411,8 @@ def context_precision(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        rewrite: Have the judge rewrite a question that follows others so that it can be understood by itself; all
+            evaluators share the call.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -437,6 +440,7 @@ def context_relevancy(
     save_llm_result: bool = True,
     min_test_cases: int = 0,
     custom_eval_judge_config_key: str = "",
+    rewrite: bool = False,
     name: str = "",
 ) -> MetricChoice:
     """Share of the sentences of the retrieved context that are relevant to the question.
@@ -446,6 +450,8 @@ def context_relevancy(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        rewrite: Have the judge rewrite a question that follows others so that it can be understood by itself; all
+            evaluators share the call.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

@@ -38,8 +38,8 @@ class GoalAccuracy(JudgeEvaluator):
 
     spec = Spec(
         id="goal_accuracy",
-        inputs=(RowField.MESSAGES, RowField.EXPECTED_OUTCOME),
-        optional=frozenset({RowField.EXPECTED_OUTCOME}),
+        inputs=(RowField.MESSAGES, RowField.HISTORY, RowField.EXPECTED_OUTCOME),
+        optional=frozenset({RowField.HISTORY, RowField.EXPECTED_OUTCOME}),
         metrics=one_metric(
             "goal_accuracy", "Share of conversations that end in what the user wanted to reach.", share=True
         ),
@@ -59,7 +59,7 @@ class GoalAccuracy(JudgeEvaluator):
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one conversation."""
-        found = await judge.ask("end_state", EndState, messages=row.messages)
+        found = await judge.ask("end_state", EndState, messages=row.messages, history=row.history)
         expected = (row.expected_outcome or "").strip()
         goal = expected or found.goal.strip()
         if not goal:

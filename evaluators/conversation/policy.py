@@ -46,8 +46,8 @@ class PolicyAdherence(JudgeEvaluator):
     spec = Spec(
         id="policy",
         name="Policy adherence",
-        inputs=(RowField.MESSAGES, RowField.SCENARIO),
-        optional=frozenset({RowField.SCENARIO}),
+        inputs=(RowField.MESSAGES, RowField.HISTORY, RowField.SCENARIO),
+        optional=frozenset({RowField.HISTORY, RowField.SCENARIO}),
         metrics=(
             Metric.higher(
                 "policy", "Share of the rules touched that were kept.", name="Rules kept", threshold=1.0, primary=True
@@ -75,7 +75,9 @@ class PolicyAdherence(JudgeEvaluator):
         rules = list(dict.fromkeys(rule for rule in given if rule))
         if not rules:
             return RowScore.not_applicable(self.row_metrics, "There are no rules.")
-        verdicts = await one_each(judge, "verdicts", rules, shape=VerdictsOrIdk, messages=row.messages)
+        verdicts = await one_each(
+            judge, "verdicts", rules, shape=VerdictsOrIdk, messages=row.messages, history=row.history
+        )
         kept, broken = count_of(verdicts), count_of(verdicts, "no")
         if not kept + broken:
             return RowScore.not_applicable(self.row_metrics, "The conversation touches none of the rules.")

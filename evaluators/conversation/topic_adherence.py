@@ -72,7 +72,8 @@ class TopicAdherence(JudgeEvaluator):
 
     spec = Spec(
         id="topic_adherence",
-        inputs=(RowField.MESSAGES, RowField.SCENARIO),
+        inputs=(RowField.MESSAGES, RowField.HISTORY, RowField.SCENARIO),
+        optional=frozenset({RowField.HISTORY}),
         metrics=(
             Metric.higher("f1", "Harmonic mean of precision and recall.", name="Topic adherence F1", primary=True),
             Metric.higher(
@@ -97,7 +98,8 @@ class TopicAdherence(JudgeEvaluator):
         allowed = texts_of(row, "topics")
         if not allowed:
             return RowScore.not_applicable(self.row_metrics, "The scenario has no topics.")
-        found = (await judge.ask("topics", Topics, messages=row.messages, topics=allowed)).topics
+        reply = await judge.ask("topics", Topics, messages=row.messages, history=row.history, topics=allowed)
+        found = reply.topics
         values = adherence(found)
         kept = sum(topic.answered == topic.allowed for topic in found)
         message = f"{kept} of {len(found)} topics were answered if and only if they are allowed."

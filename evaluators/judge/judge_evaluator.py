@@ -338,13 +338,21 @@ class JudgeEvaluator(Evaluator):
     ) -> RowScore:
         judge = Judge(client, self.spec.id, prompts, ctx.trial, ctx.cache_salt)
         try:
-            score = await self.judge_row(row, judge, ctx)
+            score = await self.judge_row(await self.seen(row, judge, ctx), judge, ctx)
         except JudgeError as error:
             score = self.without_verdict(row, error)
         except Exception as error:
             log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
             score = RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
         return replace(score, evidence=_traced(score.evidence, judge.calls))
+
+    async def seen(self, row: Row, judge: Judge, ctx: EvalContext) -> Row:
+        """Return a row as it is to be judged, by default as it is.
+
+        Args:
+            judge: The judge, which may be asked to change it.
+        """
+        return row
 
     def without_verdict(self, row: Row, error: JudgeError) -> RowScore:
         """Return the score of a row that got no verdict; pass/fail evaluators count parse failures here.

@@ -16,6 +16,9 @@ from leadline.evaluators.data import Json, MadeCall, Messages
 LONGEST_RESULT: Final = 2_000
 """Characters of a tool's result that a judge reads; what is cut off is told."""
 
+_SPARED: Final = 60
+"""Characters that are not worth cutting off: telling of it takes as many, as where loading has cut already."""
+
 
 class Piece(NamedTuple):
     """A piece of a conversation: a text with its label, and what is to be told of it outside of its fence."""
@@ -64,7 +67,10 @@ def _result(number: int | None, prefix: str, text: str, error: str | None) -> It
     for name, said in (("result", text), ("error", error)):
         if said is not None:
             left = len(said) - LONGEST_RESULT
-            remark = f"(It is cut here: {left:,} more characters are not shown.)" if left > 0 else ""
+            if left <= _SPARED:
+                yield Piece(f"{prefix}{name}{which}", said)
+                continue
+            remark = f"(It is cut here: {left:,} more characters are not shown.)"
             yield Piece(f"{prefix}{name}{which}", said[:LONGEST_RESULT], remark)
 
 

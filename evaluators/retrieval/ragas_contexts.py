@@ -10,6 +10,7 @@ from leadline.evaluators.core import EvalContext, Spec, one_metric, register
 from leadline.evaluators.core.model_evaluator import SPANS, quote
 from leadline.evaluators.data import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.standalone_question import RewritesQuestion
 from leadline.evaluators.judge.verdicts import (
     RAGAS_SOURCE,
     JudgeReply,
@@ -37,7 +38,7 @@ def average_precision(useful: Sequence[bool]) -> float:
 
 
 @register
-class ContextPrecision(JudgeEvaluator):
+class ContextPrecision(RewritesQuestion):
     """Mean precision at the ranks of the chunks that are useful for the expected answer.
 
     **Method.** The judge says of each chunk whether it was useful in arriving at the expected answer to the question.
@@ -184,7 +185,7 @@ class Selection(JudgeReply):
 
 
 @register
-class ContextRelevancy(JudgeEvaluator):
+class ContextRelevancy(RewritesQuestion):
     """Share of the sentences of the retrieved context that are relevant to the question.
 
     **Method.** ``context relevancy = relevant sentences / sentences``, where the sentences of all chunks are found by

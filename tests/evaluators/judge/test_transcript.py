@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from leadline.evaluators.data import MadeCall, Message, Messages
 from leadline.evaluators.judge.prompting import canonical, draw_fence, prompt_from
 from leadline.evaluators.judge.transcript import LONGEST_RESULT, pieces_of, pieces_of_calls
+from leadline.tasks.load.conversation import CUT
 
 PROMPT = prompt_from("talk", "Before:\n{{ history | transcript('earlier-') }}\nNow:\n{{ messages | transcript }}")
 TALK: Messages = (
@@ -66,6 +67,12 @@ def test_a_long_result_is_cut_and_the_cut_is_told_outside_of_its_fence() -> None
     assert text.count("x") == LONGEST_RESULT
     assert "</result-F>\n(It is cut here: 1,234 more characters are not shown.)" in text
     assert "cut here" not in asked(({**long, "content": "x" * LONGEST_RESULT},))[0]
+
+
+def test_a_result_that_loading_has_cut_is_not_cut_again() -> None:
+    cut = "x" * LONGEST_RESULT + CUT.format(left=1_234_567)
+    text, _ = asked((), ({"role": "tool", "tool_call_id": "1", "name": "read", "content": cut},))
+    assert f"{cut}\n</earlier-result-F>\nNow" in text
 
 
 def test_what_people_and_models_say_is_never_cut() -> None:
