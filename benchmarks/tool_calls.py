@@ -14,7 +14,7 @@ from collections import Counter
 
 from benchmarks.machine import describe, timed
 from leadline.evaluators.core import EvalContext, get
-from leadline.evaluators.data import ExpectedCall, MadeCall, Row
+from leadline.evaluators.data import ExpectedCall, Json, MadeCall, Row
 
 EVALUATORS = (
     "tool_call_f1",
@@ -32,10 +32,10 @@ def make_rows(turns: int, seed: int = 7) -> list[Row]:
     draw = random.Random(seed)
     rows = []
     for number in range(turns):
-        wanted = [
+        wanted: list[tuple[str, dict[str, Json]]] = [
             (f"tool_{draw.randrange(10)}", {"id": draw.randrange(50), "day": "mon"}) for _ in range(draw.randint(1, 6))
         ]
-        made = []
+        made: list[tuple[str, dict[str, Json]]] = []
         for name, arguments in wanted:
             chance = draw.random()
             if chance > 0.1:

@@ -76,7 +76,7 @@ class Budgets(RowEvaluator):
         limits = self.params
         llm = None if row.steps is None else [step for step in row.steps if step["kind"] == "llm"]
         own_tokens = [each for each in (row.input_tokens, row.output_tokens) if each is not None]
-        of_steps = [step.get(name) for step in llm or () for name in ("input_tokens", "output_tokens")]
+        of_steps = [n for step in llm or () for n in (step.get("input_tokens"), step.get("output_tokens"))]
         ends = [
             (step["start_ms"] / 1000, (step["start_ms"] + step.get("duration_ms", 0.0)) / 1000)
             for step in row.steps or ()
