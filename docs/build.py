@@ -101,8 +101,9 @@ def metrics_stub() -> str:
 
 
 def format_table() -> str:
-    """Return the table of dataset formats for ``datasets.md``, between the comments that mark it."""
-    lines = [f"| {kind.title} | `{kind.name}` | {kind.recognised_by} |\n" for kind in all_formats().values()]
+    """Return the table of dataset formats without plug-ins for ``datasets.md``, between the comments that mark it."""
+    kinds = [kind for kind in all_formats().values() if not kind.__module__.startswith("leadline.plugins.")]
+    lines = [f"| {kind.title} | `{kind.name}` | {kind.recognised_by} |\n" for kind in kinds]
     head = "| format | `--format` | recognised by |\n|---|---|---|\n"
     return f"<!-- formats: written by make docs -->\n{head}{''.join(lines)}<!-- end of formats -->"
 

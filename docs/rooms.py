@@ -16,7 +16,7 @@ ORDER: Final = {
     "judges compare publish",
     "flows": "shared prefect command dispatch certify_judges check_judges evaluate collect compare perturb generate "
     "model_version check_version served deploy",
-    "plugins": "http_server ops webhooks ci dask databricks documents mcp rgb sonar traces ui",
+    "plugins": "http_server ops webhooks ci dask databricks documents formats mcp rgb sonar traces ui",
     "leadline": "testing api mlflow inspect pytest_plugin cli",
 }
 """Each room's folders and modules from the ground up: each imports those before it; other modules may import all."""

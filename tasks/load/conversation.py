@@ -40,6 +40,8 @@ class Conversation:
         input_tokens: Tokens sent.
         output_tokens: Tokens received.
         expected_answers: Acceptable answers to the last turn.
+        expected_documents: Documents that should have been retrieved.
+        condition: A condition on the answer to the last turn, in its source form.
         expected_tool_calls: Calls that are expected, ``None`` where that is not known.
         expected_outcome: The goal.
         scenario: What is known of the user and the model's part.
@@ -61,6 +63,8 @@ class Conversation:
     input_tokens: int | None = None
     output_tokens: int | None = None
     expected_answers: Sequence[str] = ()
+    expected_documents: Sequence[str] = ()
+    condition: str | None = None
     expected_tool_calls: Sequence[ExpectedCall] | None = None
     expected_outcome: str | None = None
     scenario: Mapping[str, Json] | None = None
@@ -109,7 +113,9 @@ def parts_of(conversation: Conversation) -> tuple[Part, list[Part]]:
     turns[-1] = last._replace(expected_answers=(*last.expected_answers, *conversation.expected_answers))
     chunks = {chunk["content"]: chunk for turn in turns for chunk in turn.retrieved_context}
     first = next((turn.question for turn in turns if turn.question is not None), None)
-    whole = Turn(turns[0].first, last.end, first, turns[-1].answer, tuple(chunks.values()), turns[-1].expected_answers)
+    # Who ends with thanks was answered before.
+    said = next((turn.answer for turn in reversed(turns) if turn.answer is not None), None)
+    whole = Turn(turns[0].first, last.end, first, said, tuple(chunks.values()), turns[-1].expected_answers)
     found = [_turn_part(conversation, turn, number) for number, turn in enumerate(turns, start=1)]
     numbers = Numbers(
         conversation.duration_s, conversation.cost_usd, conversation.input_tokens, conversation.output_tokens

@@ -101,7 +101,7 @@ DEFAULTS: Final[Columns] = {
 }
 """Fields that a record may have in a column of any known name, whatever its format."""
 
-_PEOPLE: Final = "people's labels"
+PEOPLE: Final = "people's labels"
 """The place of people's labels among the values of a record, which no format's field has."""
 
 _MOST_LABELLED: Final = 1000
@@ -411,7 +411,7 @@ class DatasetFormat(ABC):
         if labels and column in columns.fields:
             self._mixed_labels(place, column, record[column])
         values, others = self.read(place, {name: each for name, each in record.items() if name != column}, columns)
-        return values | {_PEOPLE: labels} if labels else values, others
+        return values | {PEOPLE: labels} if labels else values, others
 
     def _mixed_labels(self, place: Place, column: str, value: Any) -> None:
         message = f"some rows have people's labels here, an object, and others something else; this one: {shown(value)}"
@@ -463,6 +463,8 @@ class DatasetFormat(ABC):
         values: Values = {
             "question": turn.question,
             "expected": list(turn.expected_answers),
+            "documents": list(given.expected_documents),
+            "condition": given.condition,
             "categories": list(given.categories),
             "case_metadata": dict(given.case_metadata),
         }
@@ -481,7 +483,7 @@ class DatasetFormat(ABC):
         if given.model:
             answer["model"] = given.model
         if given.labels:
-            answer[_PEOPLE] = given.labels
+            answer[PEOPLE] = given.labels
         case = self.stage_case(place, values, {})
         self.stage_answer(place, case, answer, {})
         if not self.cases_only:
@@ -519,8 +521,8 @@ class DatasetFormat(ABC):
             self._metadata(place, get("row_metadata", {}) | others) if others or "row_metadata" in values else "{}",
             get("predicted"),
         )
-        if _PEOPLE in values:
-            self._stage_labels(values[_PEOPLE])
+        if PEOPLE in values:
+            self._stage_labels(values[PEOPLE])
 
     def note_blank(self) -> None:
         """Have empty cells of a column of answers taken for empty answers."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from leadline.evaluators.data import Messages
 from leadline.tasks.load.chat import reply
 from leadline.tasks.load.columns import Columns, container_of, field_of, normalized
 from leadline.tasks.load.faults import Place
@@ -18,6 +19,12 @@ from leadline.tasks.load.formats.base import (
     SQUAD,
     DatasetFormat,
     Values,
+)
+from leadline.tasks.load.formats.conversations import (
+    CONVERSATION_COLUMNS,
+    ConversationFormat,
+    read_messages,
+    replied,
 )
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers import Item
@@ -32,6 +39,7 @@ from leadline.tasks.load.values import (
     expected,
     filled,
     key,
+    listed,
     mapping,
     message,
     money,
@@ -47,11 +55,12 @@ _LEADLINES: Final = frozenset({"actual_answer", "expected_answer", "expected_ann
 
 
 @register
-class Leadline(DatasetFormat):
+class Leadline(ConversationFormat):
     """Reads Leadline's records.
 
     A record with a list ``answers`` is a case, wherever it stands. In a document the elements of ``cases`` are
-    cases, those of ``answers`` are flat records, and those of ``models`` describe models.
+    cases, those of ``answers`` are flat records, and those of ``models`` describe models. A record that has
+    ``messages`` instead of a question, or says which calls or which outcome it expects, is a conversation.
     """
 
     name = "leadline"
@@ -61,6 +70,8 @@ class Leadline(DatasetFormat):
     answer_column = "actual_answer"
     sections = ("cases", "answers")
     columns: ClassVar[Columns] = {**CASE_COLUMNS, **ANSWER_COLUMNS}
+    conversation_columns: ClassVar[Columns] = {**CONVERSATION_COLUMNS, "question": ("question", filled)}
+    marks = frozenset({"expected_tool_calls", "expected_outcome"})
     by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = {}
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -80,7 +91,20 @@ class Leadline(DatasetFormat):
 
     def opens(self, name: str) -> tuple[type, ...]:
         """Return the type of the lists that make a record a case with its answers."""
-        return (list, dict) if name == SQUAD else ()
+        return (list, dict) if name == SQUAD else super().opens(name)
+
+    def has_conversation(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record is a conversation; messages beside a question are metadata, as they always were."""
+        said = unpacked(record.get("messages")) if self._cells else record.get("messages")
+        return (isinstance(said, list) and not record.get("question")) or super().has_conversation(
+            record | {"messages": None}
+        )
+
+    def refine_conversation(self, values: Values, others: dict[str, Any]) -> None:
+        """Make messages of a question that stands without them."""
+        question = values.pop("question", None)
+        if question is not None and "messages" not in values:
+            values["messages"] = [{"role": "user", "content": question}]
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record of any of the three layouts."""
@@ -131,8 +155,11 @@ _OLD_RAGAS: Final = frozenset({"answer", "contexts", "ground_truth", "ground_tru
 
 
 @register
-class RagasDataset(DatasetFormat):
-    """Reads a ragas evaluation dataset, also with the field names of ragas before 0.2."""
+class RagasDataset(ConversationFormat):
+    """Reads a ragas evaluation dataset, also with the field names of ragas before 0.2.
+
+    The reference of a conversation is its outcome; of one whose last answer stands apart, that answer's reference.
+    """
 
     name = "ragas"
     title = "ragas"
@@ -154,6 +181,17 @@ class RagasDataset(DatasetFormat):
         "reference_context_ids": ("documents", documents),
     }
 
+    messages_column = "user_input"
+    marks = frozenset({"reference_tool_calls", "reference_topics"})
+    conversation_columns: ClassVar[Columns] = {
+        **IDENTITY_COLUMNS,
+        "user_input": ("messages", read_messages),
+        "response": ("answer", text),
+        "retrieved_contexts": ("context", chunks),
+        "reference": ("outcome", filled),
+        "reference_tool_calls": CONVERSATION_COLUMNS["expected_tool_calls"],
+        "reference_topics": ("topics", texts),
+    }
     by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = {"chat": ("question", filled)}
 
     @classmethod
@@ -176,8 +214,15 @@ class RagasDataset(DatasetFormat):
             contents = [content for content, _ in found] or [""] * len(uris)
             values["context"] = list(zip(contents, uris, strict=True))
 
+    def refine_conversation(self, values: Values, others: dict[str, Any]) -> None:
+        """Take the reference for that of the answer, where there is one apart."""
+        if "answer" in values and "outcome" in values:
+            values["expected"] = [values.pop("outcome")]
+
     def needed(self) -> tuple[str, ...]:
         """Return the columns that some record must have, in the names of its version of ragas."""
+        if self.conversations.is_read:
+            return ()
         return ("question", "answer") if "question" in self.flat.seen else ("user_input", "response")
 
 
@@ -215,12 +260,30 @@ class Deepeval(DatasetFormat):
         return 0.3 if "input" in names and names & _DEEPEVALS else 0
 
 
+def _requested(value: Any) -> Messages:
+    """Read the messages of a request, or its query with the history before it."""
+    value = unpacked(value)
+    if isinstance(value, dict) and isinstance(query := value.get("query"), str):
+        value = [*listed(value.get("history") or []), {"role": "user", "content": query}]
+    messages = read_messages(value)
+    if all(message["role"] != "user" for message in messages):
+        raise ValueFault("the conversation has no message of the user")
+    return messages
+
+
+def _calls_tools(response: Any) -> bool:
+    try:
+        return isinstance(response, list | dict) and any("tool_calls" in message for message in replied(response))
+    except ValueFault:
+        return False
+
+
 _OF_CASE: Final = ("expected_facts", "guidelines", "guidelines_context", "custom_expected")
 
 
 @register
-class Databricks(DatasetFormat):
-    """Reads an evaluation set.
+class Databricks(ConversationFormat):
+    """Reads an evaluation set. Messages before the last question are given, and the response replies to them.
 
     ``expected_facts``, ``guidelines`` and ``custom_expected`` become metadata of the case: facts are claims that
     an answer must support, no acceptable answers. A missing ``response`` is taken from the trace.
@@ -244,27 +307,43 @@ class Databricks(DatasetFormat):
         **{name: (name, unpacked) for name in _OF_CASE},  # Parquet has no type for a map of anything
         "trace": ("trace", anything),
     }
+    messages_column = "request"
+    conversation_columns: ClassVar[Columns] = {**columns, "request": ("messages", _requested)}
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that these are records of an evaluation set."""
         return 0.7 if "request" in names else 0
 
+    def has_conversation(self, record: Mapping[str, Any]) -> bool:
+        """Return whether messages are given, or the response calls tools."""
+        return super().has_conversation(record) or _calls_tools(record.get("response"))
+
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
         """Unpack chat-shaped requests and responses, and gather what belongs to the case."""
         self.take_question(place, values, "request", values.pop("request", None))
+        answer = reply(self.faults, place, "response", self._gathered(values, others))
+        if answer is not None:
+            values["answer"] = answer
+
+    def refine_conversation(self, values: Values, others: dict[str, Any]) -> None:
+        """Read the response, and gather what belongs to the case."""
+        response = self._gathered(values, others)
+        if response is not None:
+            values["reply"] = replied(response)
+
+    def _gathered(self, values: Values, others: dict[str, Any]) -> Any:
+        """Return the response, and gather what belongs to the case and to the answer."""
         trace = values.pop("trace", None)
         response = values.pop("response", None)
         if response is None and isinstance(trace, dict) and isinstance(trace.get("data"), dict):
             response = trace["data"].get("response")
-        answer = reply(self.faults, place, "response", response)
-        if answer is not None:
-            values["answer"] = answer
         metadata = {name: values.pop(name) for name in _OF_CASE if name in values}
         if metadata:
             values["case_metadata"] = metadata
         if trace is not None:
             others["trace"] = trace
+        return response
 
 
 _ENOUGH: Final = frozenset({"question", "actual_answer"})

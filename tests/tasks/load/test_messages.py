@@ -444,3 +444,7 @@ def test_a_hostile_conversation_is_read_in_linear_time() -> None:
     started = time.process_time()
     messages_of([{"role": "assistant", "content": parts, "tool_calls": calls}, *results])
     assert time.process_time() - started < 5
+
+
+def test_nothing_and_instructions_alone_have_no_turn() -> None:
+    assert turns_of([]) == turns_of(TIDE[:1]) == []

@@ -111,7 +111,7 @@ def test_an_unknown_format_is_refused_with_the_choices() -> None:
     with pytest.raises(UsageError) as refused:
         registry.get_format("excel")
     assert str(refused.value).startswith("There is no dataset format called 'excel'.")
-    assert "coco, databricks, deepeval, h2o-dataset" in str(refused.value.hint)
+    assert "coco, databricks, deepeval, deepeval-conversations, h2o-dataset" in str(refused.value.hint)
 
 
 def test_the_documentation_lists_the_registered_formats_and_the_names_of_columns() -> None:
