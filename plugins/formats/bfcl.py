@@ -67,7 +67,10 @@ def _is_told(truth: list[Any]) -> bool:
 def _calls(truth: list[Any]) -> Iterator[ExpectedCall]:
     for number, each in enumerate(truth, start=1):
         if isinstance(each, list):
-            yield from ({**_written_call(text(source)), "turn": number} for source in each)
+            for source in each:
+                call = _written_call(text(source))
+                call["turn"] = number
+                yield call
         else:
             yield from (_accepted_call(name, mapping(values)) for name, values in mapping(each).items())
 

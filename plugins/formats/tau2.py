@@ -70,14 +70,15 @@ def tau2_simulation(record: dict[str, Any], task: dict[str, Any]) -> Conversatio
         raise ValueFault("a voice simulation has ticks instead of messages; these are not read")
     trial, ended = record.get("trial"), record.get("termination_reason")
     key = str(record.get("task_id") or "")
-    numbers = {"duration_s": record.get("duration"), "cost_usd": record.get("agent_cost")}
+    duration, cost = (None if value is None else money(value) for value in map(record.get, ("duration", "agent_cost")))
     return Conversation(
         messages_of(list(_spoken(objects(record.get("messages"))))),
         key=f"{key} trial {trial + 1}" if isinstance(trial, int) and trial else key,
+        duration_s=duration,
+        cost_usd=cost,
         error=_INFRASTRUCTURE if ended == _INFRASTRUCTURE else None,
         metadata={name: record[name] for name in _KEPT if record.get(name) is not None}
         | {"reward": members(record.get("reward_info")).get("reward")},
-        **{name: money(value) for name, value in numbers.items() if value is not None},
         **_expected(task),
     )
 
@@ -102,7 +103,7 @@ def _expected(task: dict[str, Any]) -> dict[str, Any]:
 
 def _calls(actions: Iterable[dict[str, Any]]) -> list[ExpectedCall]:
     """Return the calls that the agent is to make, with those arguments that are compared."""
-    found = []
+    found: list[dict[str, Any]] = []
     for action in actions:
         if action.get("requestor") in (None, "assistant"):
             compared = action.get("compare_args")

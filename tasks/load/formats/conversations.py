@@ -39,7 +39,7 @@ def replied(value: Any) -> list[Message]:
 
 
 CONVERSATION_COLUMNS: Final[Columns] = {
-    **{name: target for name, target in (CASE_COLUMNS | ANSWER_COLUMNS).items() if name not in _OF_ONE_ANSWER},
+    **{name: target for name, target in {**CASE_COLUMNS, **ANSWER_COLUMNS}.items() if name not in _OF_ONE_ANSWER},
     "messages": ("messages", read_messages),
     "tools": ("tools", lambda value: tools_of(unpacked(value))),
     "expected_tool_calls": ("expected_calls", lambda value: expected_calls(unpacked(value))),

@@ -97,7 +97,7 @@ class Leadline(ConversationFormat):
         """Return whether a record is a conversation; messages beside a question are metadata, as they always were."""
         said = unpacked(record.get("messages")) if self._cells else record.get("messages")
         return (isinstance(said, list) and not record.get("question")) or super().has_conversation(
-            record | {"messages": None}
+            {**record, "messages": None}
         )
 
     def refine_conversation(self, values: Values, others: dict[str, Any]) -> None:
