@@ -121,8 +121,9 @@ def parts_of(conversation: Conversation) -> tuple[Part, list[Part]]:
         conversation.duration_s, conversation.cost_usd, conversation.input_tokens, conversation.output_tokens
     )
     single = len(turns) == 1
+    told = [message for message in messages[: whole.first] if message["role"] == "system"]
     content = (
-        _text(messages[whole.first : whole.end]),
+        _text([*told, *messages[whole.first : whole.end]]),
         _json(_history(messages, whole.first)),
         _calls(messages[whole.first : whole.end]),
         _json(conversation.tools),
