@@ -95,6 +95,8 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "agent_loops",
             "task_state",
             "communicated",
+            "goal_accuracy",
+            "tool_output_use",
             "budgets",
         ),
     ),

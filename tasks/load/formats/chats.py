@@ -12,7 +12,7 @@ from leadline.tasks.load.formats.conversations import CONVERSATION_COLUMNS, Conv
 from leadline.tasks.load.formats.records import Other
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.messages import messages_of
-from leadline.tasks.load.values import expected, filled, key, listed, mapping, texts, unpacked
+from leadline.tasks.load.values import anything, expected, filled, key, listed, mapping, texts, unpacked
 
 _CHATS: Final = frozenset({"messages", "conversations"})
 _CLEAR: Final = frozenset({"question", "actual_answer"})
@@ -25,7 +25,8 @@ class Chat(ConversationFormat, Other):
     name = "chat"
     title = "Chats"
     recognised_by = "a list `messages` or `conversations`"
-    columns: ClassVar[Columns] = Other.columns
+    columns: ClassVar[Columns] = {**Other.columns, "messages": ("chat", anything)}
+    marks = frozenset({"tools", "functions", "expected_tool_calls", "expected_outcome"})
     conversation_columns: ClassVar[Columns] = {
         **CONVERSATION_COLUMNS,
         "conversations": CONVERSATION_COLUMNS["messages"],

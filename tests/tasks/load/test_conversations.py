@@ -223,3 +223,10 @@ def test_what_is_wrong_with_a_conversation_is_told_with_its_place(tmp_path: Path
     assert faults(tmp_path, "d.json", calls) == ["row 1, expected_tool_calls: call 2: a call names no tool"]
     turns = [{"turns": ["Ahoy"], "scenario": "at sea"}]
     assert faults(tmp_path, "d.json", turns) == ["row 1, turns: expected an object as turn 1, found a text: 'Ahoy'"]
+
+
+def test_a_chat_that_names_tools_is_a_conversation_without_calls(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "An assistant."}]
+    (found,) = conversations_of([{"messages": said, "tools": [], "expected_tool_calls": []}])
+    assert (calls_of(found.messages), found.expected_tool_calls) == ([], [])
+    assert load(tmp_path, "one.jsonl", as_jsonl([{"messages": said}])).warnings == ()
