@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault, UsageError, from_home
 from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS, MIB
 
-IMPORT_VERSION: Final = 5
+IMPORT_VERSION: Final = 4
 """Raised whenever the same file could be loaded into other tables."""
 
 BOM: Final = b"\xef\xbb\xbf"

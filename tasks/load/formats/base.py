@@ -240,6 +240,14 @@ class DatasetFormat(ABC):
         raise NotImplementedError
 
     @classmethod
+    def may_hold_conversations(cls, names: Set[str]) -> bool:
+        """Return whether records with these fields may be conversations, which earlier versions read as single answers.
+
+        Such a file is loaded anew; the dataset of any other keeps its digest.
+        """
+        return False
+
+    @classmethod
     def advice(cls, names: Set[str]) -> str:
         """Return how to load a file that no format recognises and that is a part of this one; ``""`` if it is none."""
         return ""

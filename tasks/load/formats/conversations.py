@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, Final
 
 from leadline.evaluators.data import Message, Messages, turns_of
@@ -131,6 +131,11 @@ class ConversationFormat(DatasetFormat):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.conversations = self.table(self.conversation_columns, _OTHERS)
+
+    @classmethod
+    def may_hold_conversations(cls, names: Set[str]) -> bool:
+        """Return whether records with these fields may be conversations."""
+        return cls.messages_column in names or bool(cls.marks & names)
 
     def opens(self, name: str) -> tuple[type, ...]:
         """Return the types of the values that make a record a conversation."""

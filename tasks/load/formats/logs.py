@@ -39,6 +39,11 @@ class Inspect(Other):
         """Return how certain it is that these are samples of a log."""
         return 0.95 if "samples" in sections and names >= _OWN_NAMES else 0
 
+    @classmethod
+    def may_hold_conversations(cls, names: Set[str]) -> bool:
+        """Return that a sample may be one."""
+        return True
+
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a sample."""
         if _is_dialogue(record.get("messages")):
