@@ -125,14 +125,14 @@ def read(path: Path, how: str) -> dict[str, float]:
     import duckdb  # noqa: F401 - imported before the clock starts
     import pyarrow as pa  # noqa: F401
 
-    from leadline.plugins.traces.read import Counts, conversations
+    from leadline.plugins.traces.read import TraceCounts, conversations
 
     begun, found = time.process_time(), 0
     if how == "orjson":
         with path.open("rb") as file:
             found = sum(1 for line in file if orjson.loads(line))
     else:
-        found = sum(1 for _ in conversations([path], counts=Counts()))
+        found = sum(1 for _ in conversations([path], counts=TraceCounts()))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {"cpu": time.process_time() - begun, "found": found, "gib": peak}
 

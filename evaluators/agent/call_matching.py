@@ -37,7 +37,7 @@ class TooManyCalls(ValueError):
     """So many calls that their best alignment would take too long."""
 
 
-class Pair(NamedTuple):
+class MatchedCall(NamedTuple):
     """A call and the expected call that it is matched with, by their numbers from 0, and how well they agree."""
 
     call: int
@@ -128,16 +128,18 @@ def weights_of(calls: Sequence[MadeCall], expected: Sequence[ExpectedCall], agre
     return [[weight(made, wanted, agreement) for wanted in expected] for made in calls]
 
 
-def best_assignment(weights: Weights) -> list[Pair]:
+def best_assignment(weights: Weights) -> list[MatchedCall]:
     """Return the one-to-one pairs of the greatest total weight, in any order (Kuhn 1955; Jonker and Volgenant 1987)."""
-    pairs = [Pair(*place, fit) for place, fit in _positive(weights)]
+    pairs = [MatchedCall(*place, fit) for place, fit in _positive(weights)]
     if len({pair.call for pair in pairs}) == len({pair.expected for pair in pairs}) == len(pairs):
         return pairs  # no two calls compete for one: scipy need not be loaded
 
     from scipy.optimize import linear_sum_assignment
 
     places = zip(*linear_sum_assignment(weights, maximize=True), strict=True)
-    return [Pair(int(call), int(wanted), weights[call][wanted]) for call, wanted in places if weights[call][wanted]]
+    return [
+        MatchedCall(int(call), int(wanted), weights[call][wanted]) for call, wanted in places if weights[call][wanted]
+    ]
 
 
 def _positive(weights: Weights) -> list[tuple[tuple[int, int], float]]:
@@ -148,11 +150,11 @@ class _Aligned(NamedTuple):
     """The best alignment up to some place: its total weight, its last pairs, and the alignment before them."""
 
     total: float = 0.0
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[MatchedCall, ...] = ()
     before: _Aligned | None = None
 
 
-def best_alignment(weights: Weights, messages: Sequence[int]) -> list[Pair]:
+def best_alignment(weights: Weights, messages: Sequence[int]) -> list[MatchedCall]:
     """Return the pairs of the greatest total weight that keep the order of the calls and of those expected.
 
     Each message takes a stretch of the expected calls behind the stretches of earlier messages; within it the order
@@ -183,12 +185,12 @@ def best_alignment(weights: Weights, messages: Sequence[int]) -> list[Pair]:
                 if tried > MOST_TRIED:
                     raise TooManyCalls(f"{count(len(weights), 'call')} are too many to be put in order.")
                 pairs = best_assignment([weights[call][start:end] for call in group])
-                moved = tuple(Pair(group[pair.call], start + pair.expected, pair.weight) for pair in pairs)
+                moved = tuple(MatchedCall(group[pair.call], start + pair.expected, pair.weight) for pair in pairs)
                 total = best[start].total + sum(pair.weight for pair in moved)
                 options.append(_Aligned(total, moved, best[start]))
             grown[end] = max(options, key=lambda option: option.total)
         best = grown
-    found: list[Pair] = []
+    found: list[MatchedCall] = []
     last: _Aligned | None = best[-1]
     while last:
         found += last.pairs
@@ -209,7 +211,7 @@ class MatchedCalls:
 
     calls: Sequence[MadeCall]
     expected: Sequence[ExpectedCall]
-    pairs: Sequence[Pair]
+    pairs: Sequence[MatchedCall]
     free: Collection[str] = ()
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leadline.evaluators.agent.call_matching import (
     MOST_SHOWN,
-    Pair,
+    MatchedCall,
     best_assignment,
     call_span,
     shown_call,
@@ -99,7 +99,7 @@ class ToolArguments(RowEvaluator):
         )
 
 
-def best_pairs(calls: Sequence[MadeCall], expected: Sequence[ExpectedCall]) -> list[Pair]:
+def best_pairs(calls: Sequence[MadeCall], expected: Sequence[ExpectedCall]) -> list[MatchedCall]:
     """Return as many pairs of equal tools as there can be, of these the ones whose arguments agree best."""
     same = weights_of(calls, expected, "ignore")
     liked = weights_of(calls, expected, "partial")

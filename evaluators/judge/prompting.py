@@ -37,7 +37,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from leadline.evaluators.data import MadeCall, Messages, Row, RowField
-from leadline.evaluators.judge.transcript import Piece, as_json_text, pieces_of, pieces_of_calls
+from leadline.evaluators.judge.transcript import TranscriptPiece, as_json_text, pieces_of, pieces_of_calls
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _calls(context: Context, calls: Sequence[MadeCall]) -> str:
     return _fenced(context, pieces_of_calls(calls))
 
 
-def _fenced(context: Context, pieces: Iterable[Piece]) -> str:
+def _fenced(context: Context, pieces: Iterable[TranscriptPiece]) -> str:
     shown = [part for label, text, remark in pieces for part in (_data(context, text, label), remark) if part]
     return "\n".join(shown) or "(There is nothing.)"
 

@@ -20,7 +20,7 @@ _SPARED: Final = 60
 """Characters that are not worth cutting off: telling of it takes as many, as where loading has cut already."""
 
 
-class Piece(NamedTuple):
+class TranscriptPiece(NamedTuple):
     """A piece of a conversation: a text with its label, and what is to be told of it outside of its fence."""
 
     label: str
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     remark: str = ""
 
 
-def pieces_of(messages: Messages, prefix: str = "", *, reasoning: bool = False) -> Iterator[Piece]:
+def pieces_of(messages: Messages, prefix: str = "", *, reasoning: bool = False) -> Iterator[TranscriptPiece]:
     """Yield the pieces of a conversation, or of a part of it, in order.
 
     Args:
@@ -42,36 +42,36 @@ def pieces_of(messages: Messages, prefix: str = "", *, reasoning: bool = False) 
             yield from _result(number, prefix, message["content"], message.get("error"))
             continue
         if reasoning and message.get("reasoning"):
-            yield Piece(f"{prefix}thoughts-{place}", message["reasoning"])
+            yield TranscriptPiece(f"{prefix}thoughts-{place}", message["reasoning"])
         calls = message.get("tool_calls", ())
         if message["content"] or not calls:
-            yield Piece(f"{prefix}{message['role']}-{place}", message["content"])
+            yield TranscriptPiece(f"{prefix}{message['role']}-{place}", message["content"])
         for call in calls:
             number = numbers[call["id"]] = len(numbers) + 1
-            yield Piece(f"{prefix}call-{number}", call_text(call["name"], call["arguments"]))
+            yield TranscriptPiece(f"{prefix}call-{number}", call_text(call["name"], call["arguments"]))
 
 
-def pieces_of_calls(calls: Sequence[MadeCall]) -> Iterator[Piece]:
+def pieces_of_calls(calls: Sequence[MadeCall]) -> Iterator[TranscriptPiece]:
     """Yield for each call a piece, and its result with what failed."""
     for number, call in enumerate(calls, start=1):
         no_result = call.result is None and call.error is None
         remark = "(No result is recorded.)" if no_result else ""
-        yield Piece(f"call-{number}", call_text(call.name, call.arguments), remark)
+        yield TranscriptPiece(f"call-{number}", call_text(call.name, call.arguments), remark)
         if not no_result:
             yield from _result(number, "", call.result or "", call.error)
 
 
-def _result(number: int | None, prefix: str, text: str, error: str | None) -> Iterator[Piece]:
+def _result(number: int | None, prefix: str, text: str, error: str | None) -> Iterator[TranscriptPiece]:
     """Yield a result, and what failed; without a number where its call is not shown."""
     which = "" if number is None else f"-{number}"
     for name, said in (("result", text), ("error", error)):
         if said is not None:
             left = len(said) - LONGEST_RESULT
             if left <= _SPARED:
-                yield Piece(f"{prefix}{name}{which}", said)
+                yield TranscriptPiece(f"{prefix}{name}{which}", said)
                 continue
             remark = f"(It is cut here: {left:,} more characters are not shown.)"
-            yield Piece(f"{prefix}{name}{which}", said[:LONGEST_RESULT], remark)
+            yield TranscriptPiece(f"{prefix}{name}{which}", said[:LONGEST_RESULT], remark)
 
 
 def call_text(name: str, arguments: Json) -> str:

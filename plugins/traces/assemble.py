@@ -17,8 +17,8 @@ import orjson
 
 from leadline.evaluators.data import GivenChunk, Json, Message, Tool, TraceStep, turns_of
 from leadline.evaluators.ground import UsageError
-from leadline.plugins.traces.counts import Counts
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Span
+from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.label import GivenLabel, read_value, value_range
 from leadline.tasks.load.messages import renumbered
@@ -29,7 +29,7 @@ _ALIGNED: Final = 100
 """Messages at the end of a rewritten history that are laid over the end of the known one."""
 
 
-def assemble(spans: Sequence[Span], counts: Counts) -> Conversation | None:
+def assemble(spans: Sequence[TraceSpan], counts: TraceCounts) -> Conversation | None:
     """Return the conversation that spans are of, ``None`` where they say nothing.
 
     Args:
@@ -61,8 +61,8 @@ def assemble(spans: Sequence[Span], counts: Counts) -> Conversation | None:
 class _Tree:
     """Spans in the order in which they began, parents first, with what stands above each."""
 
-    def __init__(self, spans: Sequence[Span], counts: Counts) -> None:
-        known: dict[tuple[str, str], Span] = {}
+    def __init__(self, spans: Sequence[TraceSpan], counts: TraceCounts) -> None:
+        known: dict[tuple[str, str], TraceSpan] = {}
         for span in spans:
             place = (span.trace, span.id)
             if (first := known.get(place)) is None:
@@ -103,7 +103,7 @@ class _Tree:
             counts.elsewhere += span.missing == ELSEWHERE
             counts.ids_only += span.missing == IDS_ONLY
 
-    def _open_circles(self, counts: Counts) -> None:
+    def _open_circles(self, counts: TraceCounts) -> None:
         """Make a root of each span whose parents lead back to it."""
         safe: set[tuple[str, str]] = set()
         for place in list(self._parents):
@@ -129,11 +129,11 @@ class _Tree:
             out.update(dict.fromkeys(reversed(path)))
         return list(out)
 
-    def parent(self, span: Span) -> Span | None:
+    def parent(self, span: TraceSpan) -> TraceSpan | None:
         """Return the parent of a span, if it was recorded."""
         return self._by_place.get(self._parents.get((span.trace, span.id), ("", "")))
 
-    def outermost(self, span: Span) -> Span:
+    def outermost(self, span: TraceSpan) -> TraceSpan:
         """Return the root that a span stands below."""
         while (parent := self.parent(span)) is not None:
             span = parent
@@ -141,7 +141,7 @@ class _Tree:
 
     def _look_above_and_below(self) -> None:
         """Note of each span what stands above and below it: a parent always comes before its children."""
-        self.below: dict[int, list[Span]] = {}
+        self.below: dict[int, list[TraceSpan]] = {}
         for span in self.spans:
             if (parent := self.parent(span)) is None:
                 continue
@@ -155,7 +155,7 @@ class _Tree:
                 if begins or id(parent) in within:
                     within.add(id(span))
 
-    def innermost(self, calls: Sequence[Span]) -> list[Span]:
+    def innermost(self, calls: Sequence[TraceSpan]) -> list[TraceSpan]:
         """Return those of some spans that have none of the others below them."""
         chosen, above = {id(span) for span in calls}, set()
         for span in reversed(self.spans):
@@ -163,7 +163,7 @@ class _Tree:
                 above.add(id(parent))
         return [span for span in calls if id(span) not in above]
 
-    def main_calls(self) -> list[Span]:
+    def main_calls(self) -> list[TraceSpan]:
         """Return the calls of the model that speaks to the user, each once.
 
         A call within a tool is one of a sub-agent, whose answer the tool returns, unless control is passed on. Of calls
@@ -172,7 +172,7 @@ class _Tree:
         calls = [span for span in self.spans if span.kind == "llm" and id(span) not in self.within_tool]
         return self.innermost([span for span in calls if span.inputs is not None or span.outputs is not None])
 
-    def tool_calls(self) -> list[Span]:
+    def tool_calls(self) -> list[TraceSpan]:
         """Return the calls of tools, each once: the client of an MCP server records the call of its tool again."""
         ids: set[tuple[str, str]] = set()
         found = []
@@ -186,7 +186,7 @@ class _Tree:
             found.append(self._with_inner_result(span))
         return found
 
-    def _with_inner_result(self, span: Span) -> Span:
+    def _with_inner_result(self, span: TraceSpan) -> TraceSpan:
         """Return a call of a tool with the result and the error that only the same call below it has."""
         for other in self.below.get(id(span), ()):
             if other.kind == "tool" and (other.name == span.name or "" != other.call_id == span.call_id):
@@ -210,7 +210,7 @@ class _Tree:
             behind[span.trace] = self.turns[number]
 
 
-def _begun(span: Span, start_ns: int) -> Span:
+def _begun(span: TraceSpan, start_ns: int) -> TraceSpan:
     return span if span.start_ns == start_ns else replace(span, start_ns=start_ns)
 
 
@@ -228,18 +228,18 @@ class _Transcript:
     def __init__(self) -> None:
         self.system: list[Message] = []
         self.messages: list[Message] = []
-        self.answers: list[tuple[Span, int]] = []
+        self.answers: list[tuple[TraceSpan, int]] = []
         self.given = 0
         self.rewritten = False
         self._keys: list[bytes] = []
         self._known_keys: dict[int, tuple[Message, bytes]] = {}
-        self._last: dict[str, tuple[Span, list[bytes]]] = {}
+        self._last: dict[str, tuple[TraceSpan, list[bytes]]] = {}
 
     def turns(self) -> list[tuple[int, int]]:
         """Return first and end of the messages of each turn."""
         return [(turn.first, turn.end) for turn in turns_of(self.messages)]
 
-    def take(self, span: Span, *, transferred: bool = False) -> None:
+    def take(self, span: TraceSpan, *, transferred: bool = False) -> None:
         """Add what a call of the model says that is new.
 
         Args:
@@ -258,7 +258,7 @@ class _Transcript:
         self._add(said, [self._key(message) for message in said])
         self._last[span.trace] = (span, keys)
 
-    def close(self, root: Span) -> None:
+    def close(self, root: TraceSpan) -> None:
         """Add what the root of a trace answered, where the last call of the model in it is one of tools.
 
         The call that made an answer of their results is not recorded then, or there was none.
@@ -279,7 +279,7 @@ class _Transcript:
         self.messages += messages
         self._keys += keys
 
-    def _again(self, span: Span, prompt: list[Message], keys: list[bytes]) -> bool:
+    def _again(self, span: TraceSpan, prompt: list[Message], keys: list[bytes]) -> bool:
         """Return whether a call asks what the last one did: because that failed, beside it, or as another agent."""
         last, asked = self._last.get(span.trace, (None, None))
         if last is None or asked != keys or not keys:
@@ -324,9 +324,9 @@ def _said_before(prompt: Sequence[Message]) -> int:
     return turn if any(message["role"] == "assistant" for message in prompt[:turn]) else 0
 
 
-def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[Span]:
+def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[TraceSpan]:
     """Take the outermost spans that have a question or an answer where no call of a model has; return them."""
-    turn_of: dict[int, Span] = {}
+    turn_of: dict[int, TraceSpan] = {}
     for span in tree.spans:
         above = tree.parent(span)
         found = turn_of.get(id(above)) if above is not None else None
@@ -334,7 +334,7 @@ def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[Span]:
             found = span
         if found is not None:
             turn_of[id(span)] = found
-    calls: dict[int, list[Span]] = {}
+    calls: dict[int, list[TraceSpan]] = {}
     for call in tree.tool_calls():
         if (parent := tree.parent(call)) is not None and id(parent) in turn_of:
             calls.setdefault(id(turn_of[id(parent)]), []).append(call)
@@ -346,7 +346,7 @@ def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[Span]:
     return taken
 
 
-def _as_messages(call: Span) -> list[Message]:
+def _as_messages(call: TraceSpan) -> list[Message]:
     """Return a call of a tool as the messages that a model would have exchanged with it."""
     id_ = call.call_id or call.id
     asked: Message = {"role": "assistant", "content": ""}
@@ -356,7 +356,7 @@ def _as_messages(call: Span) -> list[Message]:
     return [asked, {"role": "tool", "content": call.result, "name": call.name, "tool_call_id": id_}]
 
 
-def _attach_results(tree: _Tree, transcript: _Transcript, counts: Counts) -> None:
+def _attach_results(tree: _Tree, transcript: _Transcript, counts: TraceCounts) -> None:
     """Give each call of a tool the result and error that its span has, by id, else by name and order."""
     ids = [call["id"] for message in transcript.messages for call in message.get("tool_calls", ())]
     messages = transcript.messages = renumbered(transcript.messages)
@@ -413,7 +413,7 @@ def _attach_documents(tree: _Tree, transcript: _Transcript) -> None:
             message["retrieved_context"] = context
 
 
-def _conversation(tree: _Tree, transcript: _Transcript, asked: list[Span]) -> Conversation:
+def _conversation(tree: _Tree, transcript: _Transcript, asked: list[TraceSpan]) -> Conversation:
     leaves = tree.innermost([span for span in tree.spans if span.kind == "llm"]) or asked
     last = asked[-1]
     labels, metadata = _opinions(tree.spans)
@@ -465,7 +465,7 @@ def _steps(tree: _Tree) -> list[TraceStep]:
     return steps
 
 
-def _duration(spans: Sequence[Span]) -> float | None:
+def _duration(spans: Sequence[TraceSpan]) -> float | None:
     """Return the seconds that all traces took together."""
     times: dict[str, tuple[int, int]] = {}
     for span in spans:
@@ -480,7 +480,7 @@ def _sum(values: Iterable[Any]) -> Any:
     return sum(known) if known else None
 
 
-def _opinions(spans: Iterable[Span]) -> tuple[list[GivenLabel], dict[str, Json]]:
+def _opinions(spans: Iterable[TraceSpan]) -> tuple[list[GivenLabel], dict[str, Json]]:
     """Return the labels that people gave, and all other opinions as metadata."""
     labels: dict[tuple[str, str], GivenLabel] = {}
     others: list[Json] = []

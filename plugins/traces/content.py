@@ -2,7 +2,7 @@
 
 Tools that export traces agree on little but this: a span has one value that went in and one that came out, each JSON,
 a text that holds JSON, or a text. :func:`with_content` reads the two by the kind of the span. What it cannot read it
-leaves out, and says so in :attr:`~leadline.plugins.traces.span.Span.missing`.
+leaves out, and says so in :attr:`~leadline.plugins.traces.span.TraceSpan.missing`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from leadline.evaluators.data import GivenChunk, Json, Message, Role, Tool
-from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, Span
+from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, TraceSpan
 from leadline.tasks.load.messages import as_arguments, given_chunks, messages_with_ids, role_of, tools_of
 from leadline.tasks.load.readers.json_values import Broken, decode
 from leadline.tasks.load.values import ValueFault, printed_by_python
@@ -112,7 +112,7 @@ def rating(value: Any) -> float | bool | str | None:
     return value if isinstance(value, int | float) or (isinstance(value, str) and value) else None
 
 
-def with_content(span: Span, given: Any, returned: Any) -> Span:
+def with_content(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
     """Return a span with what went in and what came out, and why not, where it is not here.
 
     Agents and roots have messages, too, as far as there are any; other spans repeat what stands elsewhere.
@@ -134,7 +134,7 @@ def with_content(span: Span, given: Any, returned: Any) -> Span:
     return span
 
 
-def _asked(span: Span, given: Any, returned: Any) -> Span:
+def _asked(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
     """Return the span of a model with its messages and the tools that were offered."""
     given, among = _without_tools(opened(given))
     inputs, outputs = said(given, "user"), said(returned, "assistant")

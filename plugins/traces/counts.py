@@ -1,4 +1,4 @@
-"""Counts of what was read from traces, and of what could not be used, with sentences for people."""
+"""TraceCounts of what was read from traces, and of what could not be used, with sentences for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 @dataclass(slots=True)
-class Counts:
+class TraceCounts:
     """Numbers of what was met.
 
     Attributes:

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 from leadline.evaluators.ground import DatasetError
 from leadline.plugins.traces import flat, langfuse, langsmith, mlflow
 from leadline.plugins.traces.content import listed
-from leadline.plugins.traces.counts import Counts
-from leadline.plugins.traces.span import Span
+from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.span import TraceSpan
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.sniff import layout_of, read_items
 from leadline.tasks.load.source import SourceFile
@@ -23,7 +23,7 @@ class Reader(Protocol):
     def recognises(self, record: Mapping[str, Any]) -> bool:
         """Say whether a record is one of this tool."""
 
-    def spans_of(self, record: Mapping[str, Any]) -> Iterator[Span]:
+    def spans_of(self, record: Mapping[str, Any]) -> Iterator[TraceSpan]:
         """Yield the spans in a record."""
 
 
@@ -34,7 +34,7 @@ _PAGES: Final = ("data", "traces", "runs", "spans", "observations")
 _OTHERS: Final = (b'"resourceSpans"', b'"resource_spans"', b'"resourceLogs"', b'"resource_logs"')
 
 
-def exported(path: Path, counts: Counts) -> Iterator[Span] | None:
+def exported(path: Path, counts: TraceCounts) -> Iterator[TraceSpan] | None:
     """Return the spans of a file, ``None`` where its first record is of none of these tools."""
     try:
         source = SourceFile.at(path)
@@ -62,7 +62,7 @@ def _records(value: Any) -> Iterator[Any]:
     yield from [value] if page is None else page
 
 
-def _spans(records: Iterable[Any], reader: Reader, faults: Faults, counts: Counts) -> Iterator[Span]:
+def _spans(records: Iterable[Any], reader: Reader, faults: Faults, counts: TraceCounts) -> Iterator[TraceSpan]:
     try:
         for record in records:
             its = reader if isinstance(record, dict) and reader.recognises(record) else reader_of(record)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leadline.plugins.traces.content import first, inside, listed, moment, opened, text
 from leadline.plugins.traces.otlp import RawSpan
-from leadline.plugins.traces.span import Span
+from leadline.plugins.traces.span import TraceSpan
 from leadline.plugins.traces.translate import Translator
 
 _COLUMN: Final = "attributes."
@@ -25,7 +25,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
     return "span_kind" in record and "trace_id" in inside(record, "context")
 
 
-def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
+def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """Yield the span in a line."""
     yield _TRANSLATOR.span(_raw(record))
 

@@ -21,7 +21,7 @@ from leadline.plugins.traces.content import (
     text,
     with_content,
 )
-from leadline.plugins.traces.span import Annotated, Kind, Span, Usage
+from leadline.plugins.traces.span import Annotated, Kind, TraceSpan, Usage
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "GENERATION": "llm",
@@ -59,7 +59,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
     return "type" in record and _of(record, "trace") is not None and any(name in record for name in _NAMES["parent"])
 
 
-def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
+def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """Yield the spans of a trace, or of an observation that stands alone."""
     observations = [each for each in listed(record.get("observations")) if isinstance(each, dict)]
     if not observations:
@@ -88,14 +88,14 @@ def _rates(score: Mapping[str, Any], observation: Mapping[str, Any], root: Mappi
     return observation is root if rated is None else rated == observation.get("id")
 
 
-def _span(record: Mapping[str, Any], trace: Mapping[str, Any]) -> Span:
+def _span(record: Mapping[str, Any], trace: Mapping[str, Any]) -> TraceSpan:
     metadata = inside(record, "metadata")
     attributes = inside(metadata, "attributes")
     kind = _kind(record, attributes)
     session = _of(record, "session") or _of(trace, "session") or first(attributes, *_SESSIONS)
     start = moment(_of(record, "start"))
     failed = text(record.get("level")) == "ERROR"
-    span = Span(
+    span = TraceSpan(
         trace=text(_of(record, "trace")) or text(trace.get("id")),
         id=text(record.get("id")),
         parent=text(_of(record, "parent")),

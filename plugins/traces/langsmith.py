@@ -18,7 +18,7 @@ from leadline.plugins.traces.content import (
     tools_in,
     with_content,
 )
-from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, Span, Usage
+from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, TraceSpan, Usage
 
 _KINDS: Final[Mapping[str, Kind]] = {"llm": "llm", "tool": "tool", "retriever": "retriever", "chain": "chain"}
 _THREADS: Final = ("thread_id", "session_id", "conversation_id")
@@ -34,7 +34,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
     return isinstance(record.get("run_type"), str) and ("dotted_order" in record or "trace_id" in record)
 
 
-def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
+def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """Yield the span of a run, and those of the runs that stand inside it."""
     waiting: list[tuple[Mapping[str, Any], str]] = [(record, "")]
     while waiting:
@@ -44,7 +44,7 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
         waiting += [(each, text(run.get("id"))) for each in reversed(inner)]
 
 
-def _span(run: Mapping[str, Any], parent: str) -> Span:
+def _span(run: Mapping[str, Any], parent: str) -> TraceSpan:
     extra = inside(run, "extra")
     metadata, asked = inside(extra, "metadata"), inside(extra, "invocation_params")
     kind = _KINDS.get(text(run.get("run_type")), "other")
@@ -53,7 +53,7 @@ def _span(run: Mapping[str, Any], parent: str) -> Span:
     failed = run.get("error") is not None or run.get("status") == "error"
     given, returned = run.get("inputs"), run.get("outputs")
     away = (not given and run.get("inputs_s3_urls")) or (not returned and run.get("outputs_s3_urls"))
-    span = Span(
+    span = TraceSpan(
         trace=text(run.get("trace_id")) or order or text(run.get("id")),
         id=text(run.get("id")),
         parent=parent,

@@ -21,7 +21,7 @@ from leadline.plugins.traces.content import (
     tools_in,
     with_content,
 )
-from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, Span, Usage
+from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, TraceSpan, Usage
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "LLM": "llm",
@@ -42,7 +42,7 @@ def recognises(record: Mapping[str, Any]) -> bool:
     return bool(_trace(record))
 
 
-def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
+def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """Yield the spans of a trace; where MLflow keeps them in a store of artifacts, one that says so."""
     trace = _trace(record)
     info = inside(trace, "info")
@@ -52,7 +52,7 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[Span]:
     spans = [each for each in listed(inside(trace, "data").get("spans")) if isinstance(each, dict)]
     if trace and not spans:
         begun = moment(first(info, "request_time", "timestamp_ms"))
-        yield Span(trace=id_, id=id_, start_ns=begun, end_ns=begun, session=session, missing=ELSEWHERE)
+        yield TraceSpan(trace=id_, id=id_, start_ns=begun, end_ns=begun, session=session, missing=ELSEWHERE)
     read = [_span(each, id_, session) for each in spans]
     ids = {span.id for span in read}
     root = next((span for span in read if span.parent not in ids), read[0] if read else None)
@@ -77,13 +77,13 @@ def _is_trace(info: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
     return named and (isinstance(opened(data.get("spans")), list) or "trace_metadata" in info or "state" in info)
 
 
-def _span(record: Mapping[str, Any], trace: str, session: str) -> Span:
+def _span(record: Mapping[str, Any], trace: str, session: str) -> TraceSpan:
     attributes = {name: opened(value, marks="") for name, value in inside(record, "attributes").items()}
     context, status = inside(record, "context"), inside(record, "status")
     kind = _KINDS.get(text(attributes.get("mlflow.spanType")).upper(), "other")
     code = text(first(status, "code", "status_code")) or text(record.get("status_code"))
     message = text(first(status, "message", "description")) or text(record.get("status_message"))
-    span = Span(
+    span = TraceSpan(
         trace=trace or _hexed(first(record, "trace_id") or context.get("trace_id")),
         id=_hexed(first(record, "span_id") or context.get("span_id")),
         parent=_hexed(first(record, "parent_span_id", "parent_id")),

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import orjson
 
 from leadline.evaluators.ground import DatasetError
-from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.wire import BrokenBytes, documents
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.limits import MAX_RECORD
@@ -90,7 +90,7 @@ class RawSpan(NamedTuple):
 Raw: TypeAlias = RawSpan | RawEvent
 
 
-def read_file(path: Path, counts: Counts) -> Iterator[Raw]:
+def read_file(path: Path, counts: TraceCounts) -> Iterator[Raw]:
     """Yield the spans of a file and the log records that belong to one, in its order; count what cannot be read."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -107,7 +107,7 @@ def read_file(path: Path, counts: Counts) -> Iterator[Raw]:
             yield from _from_lines(file, path, counts)
 
 
-def _from_protobuf(data: memoryview, counts: Counts) -> Iterator[Raw]:
+def _from_protobuf(data: memoryview, counts: TraceCounts) -> Iterator[Raw]:
     try:
         for document in documents(data):
             yield from of_document(document, counts)
@@ -115,7 +115,7 @@ def _from_protobuf(data: memoryview, counts: Counts) -> Iterator[Raw]:
         counts.fault(str(error))
 
 
-def _from_lines(file: BinaryIO, path: Path, counts: Counts) -> Iterator[Raw]:
+def _from_lines(file: BinaryIO, path: Path, counts: TraceCounts) -> Iterator[Raw]:
     """Yield what the documents of JSON Lines contain, or the one document that a file is."""
     first = True
     while line := file.readline(MAX_RECORD):
@@ -133,7 +133,7 @@ def _from_lines(file: BinaryIO, path: Path, counts: Counts) -> Iterator[Raw]:
         yield from of_document(document, counts)
 
 
-def _from_document(path: Path, counts: Counts) -> Iterator[Raw]:
+def _from_document(path: Path, counts: TraceCounts) -> Iterator[Raw]:
     """Yield what a document contains, reading a resource at a time."""
     source, faults = SourceFile.at(path), Faults(path.name)
     sections = frozenset() if source.head.lstrip().startswith(b"[") else _SECTIONS
@@ -147,7 +147,7 @@ def _from_document(path: Path, counts: Counts) -> Iterator[Raw]:
             counts.fault(fault.message)
 
 
-def of_document(document: Any, counts: Counts) -> Iterator[Raw]:
+def of_document(document: Any, counts: TraceCounts) -> Iterator[Raw]:
     """Yield what an OTLP document, a span of an SDK or a list of these contains."""
     if isinstance(document, list):
         for each in document:
@@ -175,7 +175,7 @@ def of_document(document: Any, counts: Counts) -> Iterator[Raw]:
         counts.fault("a document has no resourceSpans")
 
 
-def _read(read: Any, record: Any, resource: dict[str, Any], counts: Counts) -> Iterator[Raw]:
+def _read(read: Any, record: Any, resource: dict[str, Any], counts: TraceCounts) -> Iterator[Raw]:
     try:
         found: Raw | None = read(record, resource)
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError) as error:

@@ -13,18 +13,18 @@ import orjson
 
 from leadline.evaluators.ground import DatasetError, Fault
 from leadline.plugins.traces.assemble import assemble
-from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect
 from leadline.plugins.traces.exports import exported
 from leadline.plugins.traces.otlp import Raw, RawEvent, RawSpan, read_file
-from leadline.plugins.traces.span import Annotated, Span, Usage
+from leadline.plugins.traces.span import Annotated, TraceSpan, Usage
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.db import sql
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.limits import MIB
 
-__all__ = ["Counts", "conversations"]
+__all__ = ["TraceCounts", "conversations"]
 
 _ENDINGS: Final = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".csv", ".gz"}
@@ -40,7 +40,10 @@ _SKIPPED: Final = 2**62
 
 
 def conversations(
-    paths: Iterable[str | os.PathLike[str]], *, counts: Counts | None = None, dialects: Sequence[Dialect] = DIALECTS
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    counts: TraceCounts | None = None,
+    dialects: Sequence[Dialect] = DIALECTS,
 ) -> Iterator[Conversation]:
     """Yield the conversations in files and folders of traces, in the order in which they begin there.
 
@@ -54,7 +57,7 @@ def conversations(
     Raises:
         DatasetError: A file cannot be opened.
     """
-    counts = Counts() if counts is None else counts
+    counts = TraceCounts() if counts is None else counts
     translator = Translator(dialects, counts)
     with (
         tempfile.TemporaryDirectory(prefix="leadline-traces-") as folder,
@@ -79,13 +82,13 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
 
 
-def _conversation(raws: Sequence[Raw | Span], translator: Translator) -> Conversation | None:
+def _conversation(raws: Sequence[Raw | TraceSpan], translator: Translator) -> Conversation | None:
     events: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
     for raw in raws:
         if isinstance(raw, RawEvent):
             events.setdefault((raw.trace, raw.span), []).append((raw.name, raw.attributes))
     spans = [
-        raw if isinstance(raw, Span) else translator.span(raw, events.get((raw.trace, raw.id), ()))
+        raw if isinstance(raw, TraceSpan) else translator.span(raw, events.get((raw.trace, raw.id), ()))
         for raw in raws
         if not isinstance(raw, RawEvent)
     ]
@@ -112,13 +115,13 @@ class _Store:
         self._file.close()
         self._database.close()
 
-    def add(self, raw: Raw | Span) -> None:
+    def add(self, raw: Raw | TraceSpan) -> None:
         """Add a span or a log record."""
-        if isinstance(raw, Span):
+        if isinstance(raw, TraceSpan):
             rank, session = (0, raw.session) if raw.session else (None, None)
         else:
             rank, session = self._translator.session(raw.attributes) or (None, None)
-        whole = raw if isinstance(raw, Span) else tuple(raw)
+        whole = raw if isinstance(raw, TraceSpan) else tuple(raw)
         try:
             packed = orjson.dumps(whole, option=orjson.OPT_NON_STR_KEYS, default=str)
         except TypeError as error:  # nested too deeply, or a number of more than 64 bits
@@ -144,7 +147,7 @@ class _Store:
             self._database.unregister("batch")
             self._lines = []
 
-    def grouped(self, counts: Counts) -> Iterator[list[Raw | Span]]:
+    def grouped(self, counts: TraceCounts) -> Iterator[list[Raw | TraceSpan]]:
         """Yield the spans and log records of each conversation in the order of the files."""
         self.flush()
         cursor = self._database.cursor().execute(sql("spans/by_conversation"))
@@ -163,17 +166,17 @@ class _Store:
         if group:
             yield self._read(group)
 
-    def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw | Span]:
+    def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw | TraceSpan]:
         number = self._file.fileno()
         read = [orjson.loads(os.pread(number, size, at)) for at, size in places]
         return list(map(_unpacked, read))
 
 
-def _unpacked(found: Any) -> Raw | Span:
+def _unpacked(found: Any) -> Raw | TraceSpan:
     """Return a span or a log record as it was added."""
     if isinstance(found, dict):
         usage, annotations = Usage(**found.pop("usage")), [Annotated(**each) for each in found.pop("annotations")]
-        return Span(**found, usage=usage, annotations=annotations)
+        return TraceSpan(**found, usage=usage, annotations=annotations)
     return RawSpan(*found) if len(found) > len(RawEvent._fields) else RawEvent(*found)
 
 

@@ -50,7 +50,7 @@ class Annotated:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """One span.
 
     Attributes:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Set
 from typing import ClassVar, Final
 
-from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
@@ -82,7 +82,7 @@ class Traces(DatasetFormat):
 
     def read_source(self) -> None:
         """Stage the conversations of all traces."""
-        counts = Counts()
+        counts = TraceCounts()
         for number, conversation in enumerate(conversations([self.source.path], counts=counts), start=1):
             self.stage_conversation(Place(number, ""), conversation)
             self.batches.end_of_record(sum(len(message["content"]) for message in conversation.messages))

@@ -1,4 +1,4 @@
-"""Raw spans into :class:`~leadline.plugins.traces.span.Span`, by the tables of the dialects."""
+"""Raw spans into :class:`~leadline.plugins.traces.span.TraceSpan`, by the tables of the dialects."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import orjson
 
 from leadline.evaluators.data import GivenChunk, Message, Tool
 from leadline.plugins.traces.content import amount, count
-from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect, Field
 from leadline.plugins.traces.otlp import RawSpan
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Kind, Span, Usage
+from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Kind, TraceSpan, Usage
 from leadline.tasks.load.messages import as_arguments, messages_with_ids, tools_of
 from leadline.tasks.load.values import ValueFault, as_json
 
@@ -44,8 +44,8 @@ class Translator:
         dialects: Tables in the order in which they are asked: the first that knows a name wins.
     """
 
-    def __init__(self, dialects: Sequence[Dialect] = DIALECTS, counts: Counts | None = None) -> None:
-        self.counts = counts or Counts()
+    def __init__(self, dialects: Sequence[Dialect] = DIALECTS, counts: TraceCounts | None = None) -> None:
+        self.counts = counts or TraceCounts()
         self._last_prompt: tuple[str, list[Message]] = ("", [])
         self._last_instructions: tuple[Any, list[Message] | None] = (None, None)
         self._last_tools: tuple[Any, list[Tool]] = (None, [])
@@ -83,7 +83,7 @@ class Translator:
                 return rank
         return None
 
-    def span(self, raw: RawSpan, events: Iterable[tuple[str, dict[str, Any]]] = ()) -> Span:
+    def span(self, raw: RawSpan, events: Iterable[tuple[str, dict[str, Any]]] = ()) -> TraceSpan:
         """Return a span.
 
         Args:
@@ -117,7 +117,7 @@ class Translator:
         if kind == "llm" and any(_COMPACTED in str(get(name)) for name in ("inputs", "outputs")):
             metadata["history_rewritten"] = True
         session = self.session(raw.attributes)
-        return Span(
+        return TraceSpan(
             trace=raw.trace,
             id=raw.id,
             parent=raw.parent,

@@ -7,8 +7,8 @@ from typing import Any
 
 from leadline.evaluators.data import Message, calls_of, turns_of
 from leadline.plugins.traces.assemble import assemble
-from leadline.plugins.traces.counts import Counts
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Span, Usage
+from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan, Usage
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.label import GivenLabel
 
@@ -24,22 +24,22 @@ USER, BOT = (lambda text: says("user", text)), (lambda text: says("assistant", t
 Q, A, YES, DONE = USER("Book it?"), BOT("Sure?"), USER("yes"), BOT("Done.")
 
 
-def span(number: int, kind: Any = "llm", *, parent: int = 0, trace: str = "t", **fields: Any) -> Span:
+def span(number: int, kind: Any = "llm", *, parent: int = 0, trace: str = "t", **fields: Any) -> TraceSpan:
     times = {"start_ns": number * 1000, "end_ns": number * 1000 + 500}
-    return Span(trace, str(number), parent=str(parent or ""), kind=kind, **{**times, **fields})
+    return TraceSpan(trace, str(number), parent=str(parent or ""), kind=kind, **{**times, **fields})
 
 
-def llm(number: int, inputs: Sequence[Message] | None, *outputs: Message, **fields: Any) -> Span:
+def llm(number: int, inputs: Sequence[Message] | None, *outputs: Message, **fields: Any) -> TraceSpan:
     return span(number, inputs=inputs, outputs=list(outputs) or None, **fields)
 
 
-def assembled(*spans: Span, counts: Counts | None = None) -> Conversation:
-    found = assemble(spans, counts or Counts())
+def assembled(*spans: TraceSpan, counts: TraceCounts | None = None) -> Conversation:
+    found = assemble(spans, counts or TraceCounts())
     assert found is not None
     return found
 
 
-def contents(*spans: Span) -> list[str]:
+def contents(*spans: TraceSpan) -> list[str]:
     return [message["content"] for message in assembled(*spans).messages]
 
 
@@ -147,7 +147,7 @@ def test_a_call_of_an_mcp_server_is_one_call() -> None:
         span(4, "tool", name="tide", call_id="b", result="2 m"),
         span(5, "tool", name="tide", call_id="b", result="2 m"),
     ]
-    counts = Counts()
+    counts = TraceCounts()
     found = assembled(llm(1, [Q], asks), *tools, counts=counts)
     assert [call.result for call in calls_of(found.messages)] == ["1 m", "2 m"]
     assert counts.unmatched == 0
@@ -205,14 +205,14 @@ def test_documents_stand_at_the_answer_of_the_turn_in_which_they_were_retrieved(
 
 
 def test_a_trace_that_has_not_ended_is_counted_and_not_loaded() -> None:
-    counts = Counts()
+    counts = TraceCounts()
     found = assembled(llm(1, [Q], A, trace="1"), llm(2, [Q, A, YES], trace="2", end_ns=0), counts=counts)
     assert (counts.traces, counts.pending, len(found.messages)) == (2, 1, 2)
     assert assemble([llm(1, [Q], end_ns=0)], counts) is None
 
 
 def test_content_that_is_not_here_is_counted() -> None:
-    counts = Counts()
+    counts = TraceCounts()
     spans = [span(1, missing=NOT_CAPTURED), span(2, missing=ELSEWHERE), span(3, "retriever", missing=IDS_ONLY)]
     assert assemble(spans, counts) is None
     assert (counts.not_captured, counts.elsewhere, counts.ids_only, counts.empty) == (1, 1, 1, 1)
@@ -249,7 +249,7 @@ def test_what_people_said_is_labels_and_what_programs_said_is_metadata() -> None
 
 
 def test_a_circle_of_parents_is_opened_and_counted() -> None:
-    counts = Counts()
+    counts = TraceCounts()
     found = assembled(llm(1, [Q], A, parent=2), span(2, "agent", parent=3), span(3, "chain", parent=1), counts=counts)
     assert (counts.circles, len(found.steps or ())) == (1, 3)
     assert sum("parent" in step for step in found.steps or ()) == 2
@@ -258,7 +258,7 @@ def test_a_circle_of_parents_is_opened_and_counted() -> None:
 
 
 def test_clocks_that_run_backwards_are_counted_and_parents_come_first() -> None:
-    counts = Counts()
+    counts = TraceCounts()
     found = assembled(span(5, "agent"), llm(1, [Q], A, parent=5), counts=counts)
     assert [step["kind"] for step in found.steps or ()] == ["agent", "llm"]
     assert counts.clocks == 1
@@ -267,7 +267,7 @@ def test_clocks_that_run_backwards_are_counted_and_parents_come_first() -> None:
 
 
 def test_a_span_that_is_sent_twice_counts_once() -> None:
-    counts = Counts()
+    counts = TraceCounts()
     found = assembled(llm(1, [Q], end_ns=0), llm(1, [Q], A), counts=counts)
     assert (len(found.messages), counts.repeated, counts.pending) == (2, 1, 0)
 

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from leadline.evaluators.data import calls_of, turns_of
-from leadline.plugins.traces.counts import Counts
+from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
 from leadline.plugins.traces.tests.test_exports import broken
 from leadline.plugins.traces.trace_format import Traces
@@ -62,7 +62,7 @@ def numbers(found: Conversation) -> Numbers:
 
 
 def only(path: Path) -> Conversation:
-    counts = Counts()
+    counts = TraceCounts()
     (found,) = conversations([path], counts=counts)
     assert (counts.malformed, counts.pending, counts.not_captured, counts.unmatched) == (0, 0, 0, 0)
     return found
@@ -150,7 +150,7 @@ def test_traces_of_one_session_are_turns_of_one_conversation(tmp_path: Path) -> 
 def test_a_trace_without_an_end_is_counted_and_not_loaded(tmp_path: Path) -> None:
     runs = [json.loads(line) for line in text_of("langsmith_runs.jsonl").splitlines()]
     runs[0]["end_time"] = None
-    counts = Counts()
+    counts = TraceCounts()
     assert not list(conversations([written(tmp_path, runs)], counts=counts))
     assert (counts.spans, counts.pending, counts.conversations) == (4, 1, 0)
 
@@ -159,14 +159,14 @@ def test_content_that_was_not_captured_is_counted(tmp_path: Path) -> None:
     record = json.loads(text_of("langfuse_openai_agents.json"))
     for each in record["observations"]:
         each["input"] = each["output"] = None
-    counts = Counts()
+    counts = TraceCounts()
     assert not list(conversations([written(tmp_path, [record])], counts=counts))
     assert (counts.not_captured, counts.empty) == (3, 1)
 
 
 def test_records_of_several_tools_and_of_none_may_stand_in_one_file(tmp_path: Path) -> None:
     records = [json.loads(text_of(name)) for name in ("langfuse_langgraph.json", "mlflow_trace_v3.json")]
-    counts = Counts()
+    counts = TraceCounts()
     content = "\n".join(map(json.dumps, [*records, {"question": "?"}, 7])) + "\n{broken\n"
     found = list(conversations([written(tmp_path, content)], counts=counts))
     assert [each.key for each in found] == ["demo-thread-1", "conv-lisbon-1"]
@@ -245,7 +245,7 @@ def test_spans_in_tables_of_all_kinds_give_one_conversation(tmp_path: Path) -> N
 def test_absurd_values_anywhere_cost_no_more_than_what_they_stand_in(tmp_path: Path, name: str) -> None:
     lines = text_of(name).splitlines() if name.endswith("l") else [text_of(name)]
     given = list(map(json.loads, lines))
-    counts = Counts()
+    counts = TraceCounts()
     for seed in range(8):
         chance = random.Random(seed)
         path = written(tmp_path, [broken(record, chance) for record in given])

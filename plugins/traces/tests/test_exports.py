@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from leadline.plugins.traces import langfuse, langsmith, mlflow
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Span, Usage
+from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan, Usage
 
 EXPORTS: Final = Path(__file__).parent / "exports"
 
@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
     tools: int
 
 
-def numbers(spans: Iterable[Span]) -> Numbers:
+def numbers(spans: Iterable[TraceSpan]) -> Numbers:
     spans = list(spans)
     models = [span for span in spans if span.kind == "llm"]
     said = [message for span in models for message in span.outputs or ()]
@@ -48,7 +48,7 @@ def records(name: str) -> list[Any]:
     return [json.loads(line) for line in texts.splitlines()] if name.endswith("l") else [json.loads(texts)]
 
 
-def spans_in(reader: ModuleType, name: str) -> list[Span]:
+def spans_in(reader: ModuleType, name: str) -> list[TraceSpan]:
     assert all(map(reader.recognises, records(name)))
     return [span for record in records(name) for span in reader.spans_of(record)]
 
@@ -75,7 +75,7 @@ def test_the_spans_of_an_export_hold_what_was_said_called_and_found(
     assert not any(other.recognises(record) for record in records(name) for other in others)
 
 
-def by_name(spans: Iterable[Span]) -> dict[str, Span]:
+def by_name(spans: Iterable[TraceSpan]) -> dict[str, TraceSpan]:
     return {span.name: span for span in spans}
 
 

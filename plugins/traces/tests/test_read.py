@@ -15,7 +15,7 @@ from leadline.plugins.traces import read as reading
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect
 from leadline.plugins.traces.otlp import RawSpan
-from leadline.plugins.traces.read import Counts, conversations
+from leadline.plugins.traces.read import TraceCounts, conversations
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.messages import messages_with_ids
@@ -83,7 +83,7 @@ def logs(*records: tuple[str, int, dict[str, Any], Any]) -> dict[str, Any]:
 def of(tmp_path: Path) -> Any:
     """Return conversations of documents that are lines of a file."""
 
-    def read(*documents: Any, counts: Counts | None = None, **further: Any) -> list[Conversation]:
+    def read(*documents: Any, counts: TraceCounts | None = None, **further: Any) -> list[Conversation]:
         file = tmp_path / "traces.jsonl"
         file.write_text("\n".join(each if isinstance(each, str) else json.dumps(each) for each in documents))
         return list(conversations([file], counts=counts, **further))
@@ -99,7 +99,7 @@ def test_content_in_a_log_record_belongs_to_its_span(of: Any) -> None:
     inside = {"gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]}
     said = {"gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "Hello."}]}]}
     event = ("gen_ai.client.inference.operation.details", 1, {**inside, **said}, None)
-    counts = Counts()
+    counts = TraceCounts()
     [found] = of(logs(event), document(span(1, SAID)), counts=counts)
     assert texts(found) == ["user: Hi", "assistant: Hello."]
     assert (counts.events, counts.not_captured) == (1, 0)
@@ -175,14 +175,14 @@ def test_the_vercel_sdks_tools_and_their_calls_are_read_once(of: Any) -> None:
 
 def test_retrievals_of_ids_only_are_counted(of: Any) -> None:
     retrieval = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": '[{"id": "a", "score": 1}]'}
-    counts = Counts()
+    counts = TraceCounts()
     [found] = of(document(span(1, retrieval), chat(2)), counts=counts)
     assert (counts.ids_only, turns_of(found.messages)[0].retrieved_context) == (1, ())
     assert any("ids of documents only" in sentence for sentence in counts.sentences())
 
 
 def test_content_kept_elsewhere_and_not_captured_is_told_apart(of: Any) -> None:
-    counts = Counts()
+    counts = TraceCounts()
     assert of(document(span(1, SAID), span(2, SAID | {"gen_ai.external_ref": "s3://x"})), counts=counts) == []
     assert (counts.not_captured, counts.elsewhere, counts.empty) == (1, 1, 1)
 
@@ -291,7 +291,7 @@ HOSTILE: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("bad", "told"), HOSTILE)
 def test_what_cannot_be_read_is_counted_and_the_rest_is_loaded(of: Any, bad: Any, told: str) -> None:
-    counts = Counts()
+    counts = TraceCounts()
     assert len(of(document(chat(1)), bad, document(chat(2, trace="ab" * 16)), counts=counts)) == 2
     assert counts.malformed >= 1
     assert any(told in sentence for sentence in counts.sentences())
@@ -300,7 +300,7 @@ def test_what_cannot_be_read_is_counted_and_the_rest_is_loaded(of: Any, bad: Any
 @pytest.mark.parametrize("data", [b"\x0a", b"\x0a\x05ab", b"\xff" * 100, b"\x00\x00\x00\x02\x0a\x00" * 3, bytes(99)])
 def test_bytes_that_are_no_protobuf_are_counted(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "broken.pb").write_bytes(data)
-    assert list(conversations([tmp_path], counts=Counts())) == []
+    assert list(conversations([tmp_path], counts=TraceCounts())) == []
 
 
 def test_every_beginning_of_a_protobuf_file_is_read_without_a_crash(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_arguments_that_are_no_json_and_messages_of_no_form_are_kept_as_texts(of
     said = json.dumps(
         [{"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "t", "arguments": "{oops"}]}]
     )
-    counts = Counts()
+    counts = TraceCounts()
     [found] = of(
         document(chat(1, **{"gen_ai.input.messages": '{"odd": 1}', "gen_ai.output.messages": said})), counts=counts
     )
@@ -331,7 +331,7 @@ def test_nested_values_and_large_bodies_are_no_crash(of: Any) -> None:
     for _ in range(300):
         deep = [deep]
     nested = span(1, {}) | {"attributes": [{"key": "deep", "value": value(deep)}]}
-    counts = Counts()
+    counts = TraceCounts()
     [found] = of(document(nested), document(chat(2, "a" * 10_000_000)), counts=counts)
     assert counts.malformed == 1
     assert len(turns_of(found.messages)[0].question or "") == 10_000_000
@@ -341,7 +341,7 @@ def test_a_conversation_that_is_too_large_is_counted_and_the_next_one_loaded(
     of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_MOST_SPANS", 3)
-    counts = Counts()
+    counts = TraceCounts()
     many = [chat(number) for number in range(1, 9)]
     assert len(of(document(*many, chat(9, trace="ab" * 16)), counts=counts)) == 1
     assert counts.too_large == 1

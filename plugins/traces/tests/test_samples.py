@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.data import calls_of, turns_of
-from leadline.plugins.traces.read import Counts, conversations
+from leadline.plugins.traces.read import TraceCounts, conversations
 from leadline.tasks.load.conversation import Conversation
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -34,7 +34,7 @@ FOUND = {
 """Of each conversation in a file: its turns, calls of tools, chunks of context and steps."""
 
 
-def read(*names: str, counts: Counts | None = None) -> list[Conversation]:
+def read(*names: str, counts: TraceCounts | None = None) -> list[Conversation]:
     return list(conversations([SAMPLES / name for name in names], counts=counts))
 
 
@@ -46,7 +46,7 @@ def measured(conversation: Conversation) -> tuple[int, int, int, int]:
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_sample_has_the_conversations_that_were_led(name: str) -> None:
-    counts = Counts()
+    counts = TraceCounts()
     assert [measured(found) for found in read(name, counts=counts)] == FOUND[name]
     assert counts.malformed == counts.unreadable == counts.unmatched == 0
 
