@@ -21,7 +21,7 @@ from tests.support.stores.runs import make_run
 
 FIRST, SECOND = "20260101-100000-aaaaaa", "20260102-100000-bbbbbb"
 ENDLESS = 2**60
-VIEWS = {"runs", "models", "cases", "rows", "relationships", *RUN_TABLES}
+VIEWS = {"runs", "models", "cases", "rows", "relationships", "turns", *RUN_TABLES}
 
 
 def fill(folder: Path) -> Store:
