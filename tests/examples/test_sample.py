@@ -19,6 +19,8 @@ from leadline.tasks.store.store import Store
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 README: Final = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+AGENT: Final = "\n## harbour_agent.jsonl"
+PLANTED: Final = r"^\| `([^`]+)` \| `?([^`|]+?)`? \| ([^`|][^|]*) \|"
 V1, V2, MINI = "aldermouth-rag-v1", "aldermouth-rag-v2", "gullwing-mini"
 
 Pair: TypeAlias = tuple[str, str]
@@ -108,13 +110,23 @@ def test_the_readme_counts_what_is_loaded(
 def test_the_readme_lists_the_planted_faults_as_the_rows_do(lines: dict[Pair, dict[str, Any]]) -> None:
     said = {pair: json.loads(line["said"]).get("planted") for pair, line in lines.items()}
     listed = {
-        (case, model): what
-        for case, model, what in re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| ([^`|][^|]*) \|", README, re.MULTILINE)
+        (case, model): what for case, model, what in re.findall(PLANTED, README.partition(AGENT)[0], re.MULTILINE)
     }
     missing = listed.pop(("pilot-exemption", MINI))
     assert missing.startswith("The row is missing")
     assert ("pilot-exemption", MINI) not in lines
     assert listed == {pair: what for pair, what in said.items() if what}
+
+
+def test_the_readme_lists_the_planted_faults_of_the_agent_as_the_conversations_do() -> None:
+    records = [json.loads(line) for line in (EXAMPLES / "harbour_agent.jsonl").read_text(encoding="utf-8").splitlines()]
+    said = {(r["case"], r["model"]): r["metadata"]["planted"].rstrip(".") for r in records if "metadata" in r}
+    listed = {
+        (case, model): what
+        for case, who, what in re.findall(PLANTED, README.partition(AGENT)[2], re.MULTILINE)
+        for model in (("harbour-agent-1", "harbour-agent-2") if who == "both" else (who,))
+    }
+    assert listed == said
 
 
 def test_copies_ask_the_same_in_other_words(lines: dict[Pair, dict[str, Any]], links: dict[str, str]) -> None:
