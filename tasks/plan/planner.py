@@ -123,8 +123,7 @@ def _fill_plan(connection: DuckDBPyConnection, jobs: Sequence[EvaluatorJob]) -> 
 
 def _states(evaluator_id: int, evaluator: Evaluator, turns: str) -> str:
     """Return the query of what each row needs of an evaluator; turns that it is not asked about are not among them."""
-    number = turns.removeprefix(SAMPLED_TURNS)
-    drawn = "true" if turns == ALL_TURNS else sql("plan/last_turns" if turns == LAST_TURN else "plan/drawn_turns")
+    drawn = {ALL_TURNS: "true", LAST_TURN: sql("plan/last_turns")}.get(turns) or sql("plan/drawn_turns")
     inputs = [field.value for field in evaluator.required if field not in OUTPUTS]
     outputs = [field.value for field in evaluator.required if field in OUTPUTS]
     return sql("plan/states").format(
@@ -133,7 +132,7 @@ def _states(evaluator_id: int, evaluator: Evaluator, turns: str) -> str:
         answered=" AND ".join(outputs) or "true",
         failed="has_failed" if outputs else "false",
         unit=evaluator.spec.unit,
-        turns=drawn.format(number=number),
+        turns=drawn.format(number=turns.removeprefix(SAMPLED_TURNS)),
     )
 
 
