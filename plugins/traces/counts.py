@@ -1,4 +1,4 @@
-"""TraceCounts of what was read from traces, and of what could not be used, with sentences for people."""
+"""Counts of what was read from traces, and of what could not be used, with sentences for people."""
 
 from __future__ import annotations
 

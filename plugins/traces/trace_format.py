@@ -11,7 +11,7 @@ from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import DatasetFormat
+from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.source import SourceFile
 
@@ -53,7 +53,7 @@ def _is_of_traces(head: bytes) -> bool:
 
 
 @register
-class Traces(DatasetFormat):
+class Traces(FileFormat):
     """Reads what applications record: OpenTelemetry in JSON and protobuf, Langfuse, MLflow, LangSmith, Phoenix.
 
     A trace that has not ended, or whose content was not captured, is counted and said, and is no row.
@@ -68,7 +68,6 @@ class Traces(DatasetFormat):
     answer_column = "messages"
     columns: ClassVar[Columns] = {}
     is_flat = False
-    whole_files = True
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:

@@ -104,7 +104,10 @@ class Part(NamedTuple):
 
 
 def parts_of(conversation: Conversation) -> tuple[Part, list[Part]]:
-    """Return a conversation as a whole and its turns; one that has no turn is one without question and answer."""
+    """Return a conversation as a whole, and its turns where it has several.
+
+    One that has no turn is one without question and answer.
+    """
     messages = conversation.messages
     turns = [turn for turn in turns_of(messages) if turn.first >= conversation.given] or [
         Turn(len(messages), len(messages), None, None, (), ())
@@ -116,41 +119,49 @@ def parts_of(conversation: Conversation) -> tuple[Part, list[Part]]:
     # Who ends with thanks was answered before.
     said = next((turn.answer for turn in reversed(turns) if turn.answer is not None), None)
     whole = Turn(turns[0].first, last.end, first, said, tuple(chunks.values()), turns[-1].expected_answers)
-    found = [_turn_part(conversation, turn, number) for number, turn in enumerate(turns, start=1)]
     numbers = Numbers(
         conversation.duration_s, conversation.cost_usd, conversation.input_tokens, conversation.output_tokens
     )
-    single = len(turns) == 1
-    told = [message for message in messages[: whole.first] if message["role"] == "system"]
-    content = (
-        _text([*told, *messages[whole.first : whole.end]]),
-        _json(_history(messages, whole.first)),
-        _calls(messages[whole.first : whole.end]),
-        _json(conversation.tools),
-        _json(conversation.steps),
-        _json(conversation.expected_tool_calls),
-        conversation.expected_outcome,
-        _json(conversation.scenario),
+    content = _content(
+        conversation,
+        whole,
+        instructions=[message for message in messages[: whole.first] if message["role"] == "system"],
+        steps=conversation.steps,
+        calls=conversation.expected_tool_calls,
+        outcome=conversation.expected_outcome,
     )
-    return Part(whole, numbers, content), [] if single else found
+    several = enumerate(turns, start=1) if len(turns) > 1 else ()
+    return Part(whole, numbers, content), [_turn_part(conversation, turn, number) for number, turn in several]
 
 
 def _turn_part(conversation: Conversation, turn: Turn, number: int) -> Part:
-    messages, expected = conversation.messages[turn.first : turn.end], conversation.expected_tool_calls
     steps = [step for step in conversation.steps or () if step.get("turn") == number]
-    by_turn = expected is not None and any("turn" in call for call in expected)
-    wanted = [call for call in expected or () if call.get("turn") == number] if by_turn else None
-    content = (
-        _text(messages),
+    calls = conversation.expected_tool_calls or ()
+    told = any("turn" in call for call in calls)
+    wanted = [call for call in calls if call.get("turn") == number] if told else None
+    return Part(turn, _numbers(steps), _content(conversation, turn, steps=steps or None, calls=wanted))
+
+
+def _content(
+    conversation: Conversation,
+    turn: Turn,
+    *,
+    instructions: Sequence[Message] = (),
+    steps: Sequence[TraceStep] | None,
+    calls: Sequence[ExpectedCall] | None,
+    outcome: str | None = None,
+) -> tuple[str | None, ...]:
+    messages = conversation.messages[turn.first : turn.end]
+    return (
+        _text([*instructions, *messages]),
         _json(_history(conversation.messages, turn.first)),
-        _calls(messages),
+        _text([call._asdict() for call in calls_of(messages)]),
         _json(conversation.tools),
-        _json(steps or None),
-        _json(wanted),
-        None,
+        _json(steps),
+        _json(calls),
+        outcome,
         _json(conversation.scenario),
     )
-    return Part(turn, _numbers(steps), content)
 
 
 def _numbers(steps: Sequence[TraceStep]) -> Numbers:
@@ -182,10 +193,6 @@ def _shortened(message: Message) -> Message:
     if message["role"] != "tool" or len(text) <= LONGEST_RESULT:
         return message
     return {**message, "content": text[:LONGEST_RESULT] + CUT.format(left=len(text) - LONGEST_RESULT)}
-
-
-def _calls(messages: Sequence[Message]) -> str:
-    return _text([call._asdict() for call in calls_of(messages)])
 
 
 def _json(value: Any) -> str | None:

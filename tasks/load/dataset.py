@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.files import digest
 from leadline.tasks.load.columns import LABELS, ColumnMap, ColumnNames, map_columns
+from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.formats.registry import AUTO, get_format
 from leadline.tasks.load.readers import Container, Layout
 from leadline.tasks.load.sniff import format_of, layout_of, peek, reader_of
@@ -110,7 +111,7 @@ def load_dataset(
     asked = None if format == AUTO else get_format(format)
     source = source_at(path)
     recognised = asked or reader_of(source)
-    if recognised is not None and recognised.whole_files:
+    if recognised is not None and issubclass(recognised, FileFormat):
         layout, named = Layout(Container.FILES), ColumnNames()
     else:
         layout = layout_of(source)

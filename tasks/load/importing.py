@@ -17,6 +17,7 @@ from leadline.tasks.db import sql
 from leadline.tasks.ground.files import publish_folder, write_json
 from leadline.tasks.load.dataset_models import DatasetModels, Model
 from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.limits import COLUMNS_FROM
 from leadline.tasks.load.readers import Block, Container, Layout
 from leadline.tasks.load.sniff import read_blocks
@@ -90,7 +91,7 @@ def import_file(
 
 def _read(reader: DatasetFormat, layout: Layout) -> None:
     """Stage all records; what is wrong with one is noted, and the next is read."""
-    if reader.whole_files:
+    if isinstance(reader, FileFormat):
         reader.read_source()
         return
     by_columns = reader.source.size >= COLUMNS_FROM and can_stage_records(reader)

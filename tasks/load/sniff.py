@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
 from leadline.tasks.load.columns import LABELS, ColumnNames
 from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
 from leadline.tasks.load.label import LabelColumn
 from leadline.tasks.load.readers import Block, Container, Item, Layout
@@ -45,13 +46,14 @@ _PEEKED: Final = 20
 """Records whose fields tell the format."""
 
 
-def reader_of(source: SourceFile) -> type[DatasetFormat] | None:
+def reader_of(source: SourceFile) -> type[FileFormat] | None:
     """Return the format that reads a file or folder as a whole, ``None`` for one of records.
 
     Raises:
         DatasetError: It is a folder that no format takes.
     """
-    found = next((kind for kind in all_formats().values() if kind.reads(source)), None)
+    kinds = (kind for kind in all_formats().values() if issubclass(kind, FileFormat))
+    found = next((kind for kind in kinds if kind.reads(source)), None)
     if found is None and source.refusal:
         raise DatasetError([Fault(source.name, None, "", source.refusal)])
     return found

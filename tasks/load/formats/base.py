@@ -154,7 +154,6 @@ class DatasetFormat(ABC):
         needs: Columns that some record must have, that of the question first.
         keeps: Columns that are metadata although other tools call a field so.
         is_flat: Whether the names in the file are those of columns, not of objects that are taken apart.
-        whole_files: Whether it reads files and folders by itself (:meth:`read_source`), not record by record.
         by_columns: Fields that :meth:`refine` derives from others, each with the field that a plain text or list in it
             becomes and its reading; ``None`` if the records are to be read one at a time. Not inherited.
 
@@ -188,7 +187,6 @@ class DatasetFormat(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     keeps: ClassVar[frozenset[str]] = frozenset()
     is_flat: ClassVar[bool] = True
-    whole_files: ClassVar[bool] = False
     by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = None
 
     def __init__(
@@ -229,15 +227,6 @@ class DatasetFormat(ABC):
             names: Names of the fields of the first records.
             sections: Lists of a document that contain the records, as paths; empty for a plain list or a table.
         """
-
-    @classmethod
-    def reads(cls, source: SourceFile) -> bool:
-        """Return whether a file or folder is of this format, which reads it as a whole; told from its first bytes."""
-        return False
-
-    def read_source(self) -> None:
-        """Stage all that is in the file or folder, where the format reads it as a whole."""
-        raise NotImplementedError
 
     @classmethod
     def may_hold_conversations(cls, names: Set[str]) -> bool:
@@ -478,9 +467,8 @@ class DatasetFormat(ABC):
         }
         if given.key:
             values["case"] = given.key
-        history = as_json([message for message in given.messages if message["role"] != "assistant"])
-        if turns or given.given:
-            values["conversation"] = history
+        if turns or given.given:  # those that begin alike are told apart by all that the model did not say
+            values["conversation"] = as_json([told for told in given.messages if told["role"] != "assistant"])
         answer: Values = {
             "answer": turn.answer,
             "context": whole.chunks,
@@ -571,6 +559,19 @@ class DatasetFormat(ABC):
                 target, perturbator = link
                 made_by = _perturbation_of(values.get("categories", ()))
                 self.batches.link(place, case, target, _perturbation_name(perturbator) if perturbator else made_by)
+
+
+class FileFormat(DatasetFormat):
+    """A format that reads a file or folder as a whole, not record by record."""
+
+    @classmethod
+    @abstractmethod
+    def reads(cls, source: SourceFile) -> bool:
+        """Return whether a file or folder is of this format; told from its first bytes."""
+
+    @abstractmethod
+    def read_source(self) -> None:
+        """Stage all that is in the file or folder."""
 
 
 def _perturbation_name(perturbator: str) -> str:
