@@ -409,7 +409,10 @@ FROM (
 GROUP BY metric_id, conversation_id;
 
 -- statement: page_talks
-SELECT row_id, if(strlen(messages) <= $longest, messages, NULL), if(strlen(steps) <= $longest, steps, NULL)
+-- A conversation is drawn from its beginning; what was said before it is the dataset's, as far as evaluators read it.
+SELECT
+    row_id, if(strlen(messages) <= $longest, messages, NULL), if(strlen(steps) <= $longest, steps, NULL),
+    if(strlen(history) <= $longest, history, NULL)
 FROM turns
 WHERE unit <> 'turn' AND row_id IN (SELECT row_id FROM rows JOIN page_cases USING (case_id));
 

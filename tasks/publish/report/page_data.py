@@ -292,6 +292,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, chosen: _Chosen, text: i
     cases, n_cut = _cases(connection, text)
     rows, chunks, more_cut = _rows(connection, chosen, {case["id"]: n for n, case in enumerate(cases)}, text)
     flips = _flips(connection, chosen.positions, chosen.models)
+    talks, histories = dialogues(connection, chosen.at, chosen.positions, text)
     problems = [_problem(item, chosen) for item in facts.problems[:MAX_PROBLEMS]]
     data = {
         "models": [{"key": model.key, "label": model.label} for model in facts.models],
@@ -307,7 +308,8 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, chosen: _Chosen, text: i
             chosen.at[row_id]: [item.packed(chosen.room(row_id, text), begins.get(row_id, {})) for item in found]
             for row_id, found in chosen.evidence.items()
         },
-        "dialogues": dialogues(connection, chosen.at, chosen.positions, text),
+        "dialogues": talks,
+        "histories": histories,
         "flipped": [row_id for (row_id,) in connection.execute(sql("publish/flipped_rows")).fetchall()],
         "flips": flips,
         "problems": problems,

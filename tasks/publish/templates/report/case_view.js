@@ -416,10 +416,19 @@ function expectedTexts({x, cut = {}}) {
 function caseBody(data, item, filters) {
   const rows = item.rows.filter(row => filters.model < 0 || data.rows.model[row] === filters.model);
   const wholeQuestion = item.cut && item.cut.q ? [0, item.cut.q] : null;
+  const histories = historiesOf(data, rows);
+  const drawn = rows.some(row => data.dialogues[row] && data.dialogues[row].messages.length);
   return el(
     'div',
     {class: 'inside'},
-    item.q && (item.q.length > TITLE || wholeQuestion)
+    histories.length
+      ? el(
+          'div',
+          {class: 'field'},
+          histories.map(number => historyBlock(data, number, item, drawn)),
+        )
+      : null,
+    item.q && !histories.length && (item.q.length > TITLE || wholeQuestion)
       ? el('div', {class: 'field'}, textBlock(item.q, [], narrow() ? 300 : 800, wholeQuestion))
       : item.q === null
         ? el('div', {class: 'faint'}, 'There is no question.')

@@ -73,31 +73,55 @@ function waterfall(steps) {
 
 /** Return whether a row is a conversation of several turns. */
 function severalTurns(data, row) {
-  const talk = (data.dialogues || {})[row];
+  const talk = data.dialogues[row];
   return Boolean(talk) && Math.max(0, ...talk.turns) > 1;
+}
+
+/** Return one message with the calls in it. */
+function messageBlock([role, text, calls, name], fold, part = null) {
+  return el(
+    'li',
+    {class: `message ${role}`},
+    el('span', {class: 'label'}, WHO[role] + (name ? ` ${shown(name)}` : '')),
+    text ? textBlock(text, [], fold, part) : null,
+    calls.map(callBlock),
+  );
+}
+
+/** Return the histories of rows, each once, by number. */
+function historiesOf(data, rows) {
+  const numbers = rows.map(row => (data.dialogues[row] || {history: null}).history);
+  return [...new Set(numbers.filter(number => number !== null))];
+}
+
+/** Return what was said before a question, and the question, which dialogues of answers begin with. */
+function historyBlock(data, number, {q, cut = {}}, drawn) {
+  const before = data.histories[number];
+  return el(
+    'details',
+    {class: 'talk', open: true},
+    el('summary', {}, `Said before, as evaluators read it: ${plural(before.length, 'message')}`),
+    el(
+      'ol',
+      {class: 'dialogue', tabindex: 0, 'aria-label': 'Said before'},
+      before.map(message => messageBlock(message, 240)),
+      q && !drawn ? messageBlock(['user', q, [], ''], 800, cut.q ? [0, cut.q] : null) : null,
+    ),
+  );
 }
 
 /** Return the dialogue of a row, null for a row that is none: a single question and answer without calls. */
 function dialogueBlock(data, row) {
-  const talk = (data.dialogues || {})[row];
-  if (!talk) return null;
+  const talk = data.dialogues[row];
+  if (!talk || !(talk.messages.length || talk.long || talk.steps.length)) return null;
   const count = Math.max(0, ...talk.turns);
-  if (count < 2 && !talk.messages.some(([, , calls]) => calls.length) && !talk.steps.length) return null;
   const first = firstFailingTurn(data, talk.scores);
-  const list = el('ol', {class: 'dialogue'});
-  talk.messages.forEach(([role, text, calls, name], place) => {
+  const list = el('ol', {class: 'dialogue', tabindex: 0, 'aria-label': 'Messages'});
+  talk.messages.forEach((message, place) => {
     const turn = talk.turns[place];
     if (count > 1 && turn && turn !== (talk.turns[place - 1] || 0))
       list.append(el('li', {class: turn === first ? 'turn bad' : 'turn'}, `Turn ${turn}`, turnScores(data, talk.scores, turn)));
-    list.append(
-      el(
-        'li',
-        {class: `message ${role}`},
-        el('span', {class: 'label'}, WHO[role] + (name ? ` ${shown(name)}` : '')),
-        text ? textBlock(text, [], 800) : null,
-        calls.map(callBlock),
-      ),
-    );
+    list.append(messageBlock(message, 800));
   });
   const heading = count > 1 ? plural(count, 'turn') : 'Messages';
   const failing = first ? `, first failing turn ${first}` : '';
