@@ -34,17 +34,18 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
 
     The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
     """
-    from leadline.plugins.ui.web_app import Pages, protected
+    from leadline.plugins.ui.app import protected, workbench
 
     log_to_stderr("leadline.ui")
     given = token_in(token_env)
     store = session.open_store()
     public = ui_address()
-    pages = Pages(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), urlsplit(public).path)
+    base = urlsplit(public).path
+    pages = workbench(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), base)
     with listener(host, *((PORT, 0) if port is None else (port,))) as listening:
         number = listening.getsockname()[1]
         token = given or secrets.token_urlsafe(24)
-        app = protected(pages, token, cookie=f"leadline-ui-{number}", secure=public.startswith("https://"))
+        app = protected(pages, token, cookie=f"leadline-ui-{number}", secure=public.startswith("https://"), base=base)
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"http://{shown}:{number}/?token={f'${token_env}' if given else token}")
         say(f"Runs of {store.location}. Ctrl-C ends it.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.data import RowField
-from leadline.evaluators.ground import ErrorCode, StoreError
+from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
 from leadline.tasks.db.run_tables import run_definitions
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.store.store import DROPPED, Run, Store
@@ -157,7 +157,7 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
         create: Make its tables.
 
     Raises:
-        UsageError: The run has no results yet, or another version of Leadline made it.
+        UsageError: The run has no results yet, its dataset is gone, or another version of Leadline made it.
         StoreError: Another process uses the database.
     """
     import duckdb
@@ -185,7 +185,10 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     try:
         if create:
             connection.execute(f"BEGIN; {run_definitions()} COMMIT")
-        store.has_dataset(dataset)
+        if not store.has_dataset(dataset):
+            raise UsageError(
+                f"The dataset {dataset} of run {run.id!r} is no longer in the store.", code=ErrorCode.STORE_NO_DATASET
+            )
         attach_dataset(connection, store.dataset(dataset))
         yield connection
     finally:

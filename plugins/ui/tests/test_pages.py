@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from leadline.evaluators.ground import StoreError
-from leadline.plugins.ui.web_app import PAGE, Pages, protected
+from leadline.plugins.ui.app import protected, workbench
+from leadline.plugins.ui.pages.runs import PAGE
 from leadline.tasks.runs import run_index
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
@@ -23,7 +25,7 @@ HOSTILE = '<script>alert(1)</script>"\x1b[31m'
 
 
 def client(store: Store, *, token: str = TOKEN, prefect: str = "") -> TestClient:
-    return TestClient(protected(Pages(store, prefect), token), follow_redirects=False)
+    return TestClient(protected(workbench(store, prefect), token), follow_redirects=False)
 
 
 def reader(store: Store, *, prefect: str = "") -> TestClient:
@@ -79,9 +81,9 @@ def test_thousands_of_runs_come_a_page_at_a_time(store: Store) -> None:
     web = reader(store)
     first, last = web.get("/").text, web.get("/?page=99").text
     assert (len(names(first)), names(last)) == (PAGE, ["20260101-0000"])
-    assert "Older" in first
-    assert "Newer" not in first
-    assert "Older" not in last
+    assert "Next" in first
+    assert "Previous" not in first
+    assert "Next" not in last
     assert names(web.get("/?page=-1").text) == names(web.get("/?page=x").text) == names(first)
 
 
@@ -112,10 +114,56 @@ def test_a_run_has_a_page_with_what_there_is_to_read(store: Store) -> None:
     published(store, "20260101-a", flow_run="f00d")
     page = reader(store, prefect="http://prefect:4200").get("/runs/20260101-a").text
     assert '<div class="big">Fails</div>' in page
-    assert re.findall(r'href="(/runs/20260101-a/[^"]+)"', page) == [
+    assert set(re.findall(r'href="(/runs/20260101-a/[^"]+)"', page)) == {
         "/runs/20260101-a/report.html", "/runs/20260101-a/problems.csv",
-    ]  # fmt: skip
+    }  # fmt: skip
+    assert "beta misses the threshold" in page
     assert 'href="http://prefect:4200/runs/flow-run/f00d"' in page
+    assert 'href="/cases?run=20260101-a&amp;metric=bleu.bleu_1&amp;model=beta"' in page
+
+
+def test_cases_are_found_by_words_metric_outcome_and_problem(store: Store) -> None:
+    make_run(store, "20260101-a")
+    web = reader(store)
+
+    def found(asked: str) -> list[str]:
+        page = web.get("/cases?run=20260101-a&" + asked).text
+        return re.findall(r'class="name" href="/runs/20260101-a/case\?case=(\w+)"', page)
+
+    assert found("") == ["c1", "c1", "c2"]
+    assert found("q=q1%3F+WRONG") == ["c1"]
+    assert found("q=q1%3F+a2") == []
+    assert found("model=alpha") == ["c1", "c2"]
+    assert found("metric=bleu.bleu_1") == ["c1", "c2", "c1"], "the failing one, the unscored one, the passing one"
+    assert found("metric=bleu.bleu_1&outcome=fails") == found("problem=0") == ["c1"]
+    assert found("metric=bleu.bleu_1&outcome=fails&threshold=0.05") == []
+    assert found("problem=7") == found("slice=no%3Dne") == []
+
+
+def test_a_search_over_all_runs_leads_to_the_newest_that_has_the_case(store: Store) -> None:
+    make_run(store, "20260101-a")
+    make_run(store, "20260102-b")
+    page = reader(store).get("/cases?q=wrong").text
+    assert re.findall(r'class="name" href="([^"]+)"', page) == ["/runs/20260102-b/case?case=c1"]
+
+
+def test_a_case_shows_answers_scores_and_evidence_as_text(store: Store) -> None:
+    make_run(store, "20260101-a")
+    web = reader(store)
+    page = web.get("/runs/20260101-a/case?case=c1").text
+    for shown in ("Q1?", "no n-gram in common", "Retrieved context (1)", "ctx", "✗ 0.1", "✓ 1"):
+        assert shown in page
+    assert "\x1b" not in page
+    missing = web.get("/runs/20260101-a/case?case=c3")
+    assert (missing.status_code, "c1" in missing.text) == (400, True)
+
+
+def test_a_case_whose_dataset_is_gone_is_said_so(store: Store) -> None:
+    run = make_run(store, "20260101-a")
+    shutil.rmtree(store.dataset(run.read()["dataset"]))
+    web = reader(store)
+    assert "no longer in the store" in web.get("/runs/20260101-a/case?case=c1").text
+    assert web.get("/runs/20260101-a").status_code == 200
 
 
 def test_a_report_is_served_in_an_origin_of_its_own_and_tables_are_saved(store: Store) -> None:
@@ -168,7 +216,7 @@ def test_hostile_names_are_shown_as_text(store: Store) -> None:
     web = reader(store, prefect="http://prefect")
     for path in ("/", "/runs/20260101-a", "/?" + urlencode({"q": HOSTILE, "dataset": HOSTILE})):
         page = web.get(path).text
-        assert "<script" not in page
+        assert "<script>" not in page
         assert "\x1b" not in page
         assert '"><u>' not in page
 
@@ -219,13 +267,13 @@ def test_the_token_becomes_a_cookie_that_does_not_tell_it_and_leaves_the_address
         client(store, token="another token of it").get("/", headers={"Cookie": cookie.split(";")[0]}).status_code == 401
     )
     assert client(store).get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-    secure = TestClient(protected(Pages(store), TOKEN, secure=True), follow_redirects=False)
+    secure = TestClient(protected(workbench(store), TOKEN, secure=True), follow_redirects=False)
     assert "Secure" in secure.get("/", params={"token": TOKEN}).headers["set-cookie"]
 
 
 def test_behind_a_proxy_every_way_leads_below_its_path(store: Store) -> None:
     published(store, "20260101-a")
-    web = TestClient(protected(Pages(store, base="/reports"), TOKEN), follow_redirects=False)
+    web = TestClient(protected(workbench(store, base="/reports"), TOKEN, base="/reports"), follow_redirects=False)
     refused = web.get("/runs/20260101-a")
     entered = web.get("/runs/20260101-a", params={"token": TOKEN})
     assert entered.headers["location"] == "/reports/runs/20260101-a"
@@ -242,34 +290,41 @@ def test_the_way_back_stays_on_the_page(store: Store) -> None:
     assert answer.headers["location"].startswith("/elsewhere.example")
 
 
-@pytest.mark.parametrize("host", ["x/health?", "x/style.css#", "x:80/health?a=", "[::1]/health?"])
+@pytest.mark.parametrize("host", ["x/health?", "x/static/pages.css#", "x:80/health?a=", "[::1]/health?"])
 def test_the_header_host_opens_nothing(store: Store, host: str) -> None:
     published(store, "20260101-a")
     assert client(store).get("/runs/20260101-a", headers={"Host": host}).status_code == 401
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_nothing_can_be_changed(store: Store, method: str) -> None:
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_pages_are_read_and_forms_are_sent_and_nothing_else(store: Store, method: str) -> None:
     assert reader(store).request(method, "/").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}]
+)
+def test_a_form_of_another_site_is_refused(store: Store, headers: dict[str, str]) -> None:
+    assert reader(store).post("/", headers=headers).status_code == 403
 
 
 def test_every_answer_keeps_browsers_strict(store: Store) -> None:
     published(store, "20260101-a")
     web = reader(store)
-    for path in ("/", "/runs/20260101-a", "/runs/20260101-a/report.html", "/nothing", "/style.css", "/health"):
+    for path in ("/", "/runs/20260101-a", "/runs/20260101-a/report.html", "/nothing", "/static/pages.css", "/health"):
         headers = web.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
-    assert "script-src" not in web.get("/").headers["content-security-policy"]
-    assert "<script" not in web.get("/").text
+        assert headers["referrer-policy"] == "same-origin"
+    assert "script-src 'self';" in web.get("/").headers["content-security-policy"]
+    assert re.findall(r"<script[^>]*>", web.get("/").text) == ['<script src="/static/workbench.js" defer>']
 
 
 def test_what_tells_nothing_is_open_to_all(store: Store) -> None:
     web = client(store)
     assert web.get("/health").json() == {"ok": True}
-    assert ".badge" in web.get("/style.css").text
+    assert ".badge" in web.get("/static/pages.css").text
 
 
 @pytest.fixture

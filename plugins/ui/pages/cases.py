@@ -1,0 +1,216 @@
+"""Cases: a search over the texts of a run or of all runs, with filters, and all about one case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from leadline.plugins.ui.marked_text import Mark, marked
+from leadline.plugins.ui.site import Site, asked, number, pager, shows
+from leadline.tasks.db import connect, open_run, records, sql
+from leadline.tasks.policy.questions import IN_WORDS, Question
+from leadline.tasks.runs.run_index import RunLine
+from leadline.tasks.runs.show import case as all_of_case
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PAGE: Final = 40
+"""Answers on one page."""
+
+MOST_WORDS: Final = 8
+"""Words of a search that are looked for."""
+
+MOST_DATASETS: Final = 300
+"""Datasets that a search over all runs reads, those of the newest runs first."""
+
+OUTCOMES: Final = ("fails", "passes", "scored", "unscored", "not applicable")
+
+FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem", "slice", "threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFilter:
+    """Which answers of a run a reader wants to see; ``None`` for all.
+
+    Attributes:
+        words: Words that all stand in the question, the answer or the context.
+        metric: The metric whose values are shown: ``EVALUATOR.METRIC``.
+        threshold: Instead of the run's.
+        question: A question of the verdict that the answer speaks against.
+        slice: ``COLUMN=VALUE``.
+    """
+
+    words: tuple[str, ...] = ()
+    metric: str | None = None
+    threshold: float | None = None
+    outcome: str | None = None
+    model: str | None = None
+    question: str | None = None
+    problem: int | None = None
+    slice: str | None = None
+
+
+def routes(site: Site) -> list[Route]:
+    """Return the pages of cases."""
+
+    def show(request: Request) -> Response:
+        wanted = asked(request, *FILTERS)
+        runs = [line for line in site.index.lines() if line.has_report]
+        if not wanted["run"]:
+            return _everywhere(site, request, wanted, runs)
+        return _of_run(site, request, wanted, site.run(wanted["run"]), runs)
+
+    def case(request: Request) -> Response:
+        line = site.run(request.path_params["name"])
+        found = all_of_case(site.store, site.store.run(line.id), request.query_params.get("case", "")[:2000])
+        for answer in found["answers"]:
+            answer |= shown_answer(answer)
+        return site.page(request, "case.html", run=line, case=found)
+
+    return [shows("/cases", show), shows("/runs/{name}/case", case)]
+
+
+def _of_run(site: Site, request: Request, wanted: dict[str, str], line: RunLine, runs: Sequence[RunLine]) -> Response:
+    chosen = _filter(wanted)
+    with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
+        choices = records(connection, sql("ui_cases/choices"))[0]
+        metric = _metric(connection, chosen)
+        page = number(request.query_params.get("page", ""))
+        lines, total = find_rows(connection, chosen, metric, PAGE, (max(1, page) - 1) * PAGE)
+        place = pager(request, total, PAGE)
+        if place.page != page:
+            lines, _ = find_rows(connection, chosen, metric, PAGE, place.offset)
+    return site.page(
+        request, "cases.html", asked=wanted, run=line, runs=runs, choices=choices, lines=lines, pager=place,
+        metric=metric, outcomes=[(name, name) for name in OUTCOMES], words=chosen.words,
+        questions=[(name, IN_WORDS[Question(name)]) for name in choices["questions"] or ()],
+    )  # fmt: skip
+
+
+def _everywhere(site: Site, request: Request, wanted: dict[str, str], runs: Sequence[RunLine]) -> Response:
+    """Show the cases of all runs in which words stand."""
+    words = _words(wanted["q"])
+    newest: dict[str, RunLine] = {}
+    lines: list[dict[str, Any]] = []
+    total = 0
+    if words:
+        for run in runs:
+            newest.setdefault(str(site.store.run(run.id).read().get("dataset")), run)
+        present = [
+            site.store.dataset(digest) for digest in list(newest)[:MOST_DATASETS] if site.store.has_dataset(digest)
+        ]
+        if present:
+            files = {table: [str(folder / f"{table}.parquet") for folder in present] for table in ("cases", "rows")}
+            offset = (max(1, number(request.query_params.get("page", ""))) - 1) * PAGE
+            with connect() as connection:
+                lines = records(
+                    connection,
+                    sql("ui_cases/everywhere"),
+                    {**files, "words": list(words), "limit": PAGE, "offset": offset},
+                )
+            total = lines[0]["total"] if lines else 0
+    for line in lines:
+        line["run"] = newest[line["dataset"]]
+    return site.page(
+        request,
+        "cases.html",
+        asked=wanted,
+        run=None,
+        runs=runs,
+        lines=lines,
+        pager=pager(request, total, PAGE),
+        words=words,
+    )
+
+
+def _filter(wanted: Mapping[str, str]) -> CaseFilter:
+    return CaseFilter(
+        words=_words(wanted["q"]),
+        metric=wanted["metric"] or None,
+        threshold=_decimal(wanted["threshold"]),
+        outcome=wanted["outcome"] or None,
+        model=wanted["model"] or None,
+        question=wanted["question"] or None,
+        problem=number(wanted["problem"], 0) if wanted["problem"] else None,
+        slice=wanted["slice"] or None,
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.casefold().split())[:MOST_WORDS]
+
+
+def _decimal(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e12 else None
+
+
+def _metric(connection: DuckDBPyConnection, chosen: CaseFilter) -> dict[str, Any]:
+    """Return the chosen metric's id, direction and threshold, which may be the reader's; ``own`` is the run's."""
+    nothing: dict[str, Any] = {"metric_id": None, "threshold": None, "higher_is_better": True}
+    found = [] if chosen.metric is None else records(connection, sql("ui_cases/metric"), {"metric": chosen.metric})
+    metric = found[0] if found else nothing
+    own = metric["threshold"]
+    return metric | {"own": own, "threshold": own if chosen.threshold is None else chosen.threshold}
+
+
+def find_rows(
+    connection: DuckDBPyConnection, chosen: CaseFilter, metric: Mapping[str, Any], limit: int, offset: int
+) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of the answers that fit, the worst by the metric first, and how many fit in all.
+
+    Args:
+        connection: A run's database with its dataset.
+        metric: Id, threshold and direction of the chosen metric.
+        limit: Answers at most.
+        offset: Answers before them.
+    """
+    words = {f"word_{place}": word for place, word in enumerate(chosen.words)}
+    has_words = " AND ".join(sql("ui_cases/has_words").format(word=name) for name in words)
+    found = records(
+        connection,
+        sql("ui_cases/found").format(words=has_words or "true"),
+        {
+            "metric": metric["metric_id"], "threshold": metric["threshold"], "upper": metric["higher_is_better"],
+            "outcome": chosen.outcome, "model": chosen.model, "question": chosen.question, "problem": chosen.problem,
+            "slice": chosen.slice, "limit": limit, "offset": offset, **words,
+        },
+    )  # fmt: skip
+    if not found:
+        return [], 0
+    ids = {"rows": [line["row_id"] for line in found]}
+    texts = {line.pop("row_id"): line for line in records(connection, sql("ui_cases/texts"), ids)}
+    failing = {line["row_id"]: line["names"] for line in records(connection, sql("ui_cases/failing_metrics"), ids)}
+    lines = [line | texts[line["row_id"]] | {"failing": failing.get(line["row_id"], [])} for line in found]
+    return lines, found[0]["total"]
+
+
+def shown_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer's texts with what the evaluators point at marked in them, and its scores by evaluator."""
+    marks: dict[tuple[str, int], list[Mark]] = {}
+    by_evaluator: dict[str, list[Any]] = {}
+    for score in answer["scores"]:
+        by_evaluator.setdefault(score["evaluator"], []).append(score)
+        for span in (score.get("evidence") or {}).get("spans", ()):
+            note = ": ".join(str(part) for part in (score["evaluator"], span.get("note")) if part)
+            mark = Mark(span["start"], span["end"], note)
+            if mark not in (known := marks.setdefault((span["source"], span.get("index") or 0), [])):
+                known.append(mark)
+    chunks = answer["retrieved_context"] or ()
+    return {
+        "by_evaluator": by_evaluator,
+        "shown": marked(answer["actual_answer"] or "", marks.get(("actual_answer", 0), ())),
+        "chunks": [
+            (chunk["doc_uri"], marked(chunk["content"] or "", marks.get(("retrieved_context", place), ())))
+            for place, chunk in enumerate(chunks)
+        ],
+    }

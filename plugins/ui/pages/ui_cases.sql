@@ -1,0 +1,105 @@
+-- What the page of cases asks of a run's database with its dataset, and of the datasets of all runs.
+
+-- statement: choices
+-- What a reader may filter by.
+SELECT
+    (SELECT list(
+        [evaluator || '.' || metric, evaluators.name || CASE WHEN is_primary THEN '' ELSE ' · ' || metrics.name END]
+        ORDER BY evaluators.evaluator_id, is_primary DESC, metric_id)
+        FROM metrics JOIN evaluators USING (evaluator_id) WHERE NOT dataset_level) AS metrics,
+    (SELECT list([model_key, model_key] ORDER BY model_id) FROM models) AS models,
+    (SELECT list(DISTINCT question ORDER BY question) FROM rules JOIN metrics USING (metric_id)
+        WHERE role <> 'information' AND metrics.threshold IS NOT NULL) AS questions,
+    (SELECT list([problem_id::VARCHAR, description] ORDER BY problem_id)
+        FROM (FROM problems WHERE len(row_ids) > 0 ORDER BY problem_id LIMIT 100)) AS problems,
+    (SELECT list([s, s] ORDER BY s) FROM (
+        SELECT DISTINCT slice_column || '=' || slice_value AS s FROM slices LIMIT 300)) AS slices;
+
+-- statement: metric
+SELECT metric_id, threshold, higher_is_better
+FROM metrics JOIN evaluators USING (evaluator_id)
+WHERE evaluator || '.' || metric = $metric AND NOT dataset_level;
+
+-- statement: found
+-- Rows that fit, only their numbers, so that texts are read for those of the page alone. The worst by the metric come first.
+WITH measured AS (
+    SELECT row_id, avg(value) AS value, bool_or(status = 'unscored') AS unscored
+    FROM scores
+    WHERE metric_id = $metric
+    GROUP BY row_id
+), failing AS (
+    SELECT DISTINCT row_id
+    FROM scores JOIN metrics USING (metric_id) JOIN rules USING (metric_id)
+    WHERE rules.question = $question AND rules.role <> 'information' AND NOT metrics.dataset_level
+        AND (CASE WHEN higher_is_better THEN value < threshold ELSE value > threshold END)
+), judged AS (
+    SELECT
+        rows.row_id, measured.value,
+        CASE
+            WHEN measured.row_id IS NULL THEN NULL
+            WHEN measured.value IS NULL THEN CASE WHEN measured.unscored THEN 'unscored' ELSE 'not applicable' END
+            WHEN $threshold IS NULL THEN 'scored'
+            WHEN (CASE WHEN $upper THEN measured.value >= $threshold ELSE measured.value <= $threshold END) THEN 'passes'
+            ELSE 'fails'
+        END AS outcome
+    FROM rows
+    LEFT JOIN measured USING (row_id)
+    WHERE ($model IS NULL OR model_id = (SELECT model_id FROM models WHERE model_key = $model))
+        AND ($question IS NULL OR rows.row_id IN (FROM failing))
+        AND ($problem IS NULL OR rows.row_id IN (SELECT unnest(row_ids) FROM problems WHERE problem_id = $problem))
+        AND ($slice IS NULL OR rows.row_id IN (
+            SELECT row_id FROM slice_rows WHERE slice_column || '=' || slice_value = $slice
+        ))
+        AND {words}
+)
+SELECT row_id, value, outcome, count(*) OVER () AS total
+FROM judged
+WHERE $outcome IS NULL OR outcome = $outcome
+ORDER BY
+    CASE outcome WHEN 'fails' THEN 0 WHEN 'unscored' THEN 1 WHEN 'scored' THEN 2 WHEN 'passes' THEN 3 ELSE 4 END,
+    CASE WHEN $upper THEN value ELSE -value END NULLS LAST, row_id
+LIMIT $limit OFFSET $offset;
+
+-- statement: texts
+SELECT
+    rows.row_id, cases.case_key AS "case", models.model_key AS model, left(cases.question, 300) AS question,
+    left(rows.actual_answer, 300) AS answer, rows.error
+FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)
+WHERE rows.row_id IN (SELECT unnest($rows::UINTEGER[]));
+
+-- statement: has_words
+-- Names in braces are filled in: one line for each word of a search.
+(rows.case_id IN (SELECT case_id FROM cases WHERE contains(lower(question), ${word}) OR contains(lower(case_key), ${word}))
+    OR contains(lower(rows.actual_answer), ${word}) OR contains(lower(rows.retrieved_context::VARCHAR), ${word}))
+
+-- statement: failing_metrics
+-- The metrics that the page's rows fail, worst role first.
+SELECT row_id, list(DISTINCT evaluators.name ORDER BY evaluators.name) AS names
+FROM scores JOIN metrics USING (metric_id) JOIN evaluators USING (evaluator_id) JOIN rules USING (metric_id)
+WHERE row_id IN (SELECT unnest($rows::UINTEGER[])) AND rules.role <> 'information' AND NOT metrics.dataset_level
+    AND (CASE WHEN higher_is_better THEN value < threshold ELSE value > threshold END)
+GROUP BY row_id;
+
+-- statement: everywhere
+-- Cases of the datasets of all runs in which every word of a search stands: in the question, or in one answer.
+WITH asked AS (
+    SELECT parse_path(filename)[-2] AS dataset, case_id, case_key, question
+    FROM read_parquet($cases, filename = true)
+), answered AS (
+    SELECT parse_path(filename)[-2] AS dataset, case_id, row_id, actual_answer
+    FROM read_parquet($rows, filename = true)
+    WHERE len(list_filter($words, lambda word: NOT coalesce(contains(lower(actual_answer), word), false))) = 0
+), found AS (
+    SELECT dataset, case_id FROM asked
+    WHERE len(list_filter($words, lambda word:
+        NOT coalesce(contains(lower(question), word), false) AND NOT contains(lower(case_key), word))) = 0
+    UNION
+    SELECT dataset, case_id FROM answered
+)
+SELECT
+    dataset, case_key AS "case", left(question, 300) AS question, left(any_value(actual_answer), 300) AS answer,
+    count(*) OVER () AS total
+FROM found JOIN asked USING (dataset, case_id) LEFT JOIN answered USING (dataset, case_id)
+GROUP BY ALL
+ORDER BY dataset, case_key
+LIMIT $limit OFFSET $offset;
