@@ -1,4 +1,4 @@
-"""Who is let in: a token, a cookie made of it, and the headers that keep browsers strict."""
+"""Access: a token, a cookie made of it, and the headers that keep browsers strict."""
 
 from __future__ import annotations
 

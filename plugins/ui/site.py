@@ -1,4 +1,4 @@
-"""What all pages share: the store behind them, who is looking, addresses, and the frame around a page."""
+"""The site that all pages share: the store behind them, who is looking, addresses, and the frame around a page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("leadline.ui")
 
 
 class Role(IntEnum):
-    """What a person may do; each role may do what the ones before it may."""
+    """The things that a person may do; each role may do what the ones before it may."""
 
     VIEWER = 1
     LABELLER = 2
@@ -45,7 +45,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who is looking.
+    """The person who is looking.
 
     Attributes:
         name: "" where everybody shares one token.
@@ -170,7 +170,7 @@ class Pager:
 
     @property
     def pages(self) -> int:
-        """How many there are."""
+        """Pages of the list."""
         return max(1, -(-self.total // self.size))
 
     @property

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from leadline.evaluators.data import Messages, calls_of, turns_of
 from leadline.plugins.ui.marked_text import Mark, marked
 from leadline.plugins.ui.site import Site, asked, number, pager, shows
 from leadline.tasks.db import connect, open_run, records, sql
@@ -29,6 +31,12 @@ MOST_WORDS: Final = 8
 MOST_DATASETS: Final = 300
 """Datasets that a search over all runs reads, those of the newest runs first."""
 
+MOST_MESSAGES: Final = 400
+"""Messages of a conversation that are drawn."""
+
+LONGEST: Final = 4_000_000
+"""Characters of a conversation's JSON that is read to be drawn."""
+
 OUTCOMES: Final = ("fails", "passes", "scored", "unscored", "not applicable")
 
 FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem", "slice", "threshold")
@@ -36,7 +44,7 @@ FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem
 
 @dataclass(frozen=True, slots=True)
 class CaseFilter:
-    """Which answers of a run a reader wants to see; ``None`` for all.
+    """The answers of a run that a reader wants to see; ``None`` for all.
 
     Attributes:
         words: Words that all stand in the question, the answer or the context.
@@ -71,7 +79,7 @@ def routes(site: Site) -> list[Route]:
         found = all_of_case(site.store, site.store.run(line.id), request.query_params.get("case", "")[:2000])
         for answer in found["answers"]:
             answer |= shown_answer(answer)
-        return site.page(request, "case.html", run=line, case=found)
+        return site.page(request, "case.html", run=line, case=found, talks=_dialogues(site, line, found["case_id"]))
 
     return [shows("/cases", show), shows("/runs/{name}/case", case)]
 
@@ -194,13 +202,35 @@ def find_rows(
     return lines, found[0]["total"]
 
 
+def _dialogues(site: Site, line: RunLine, case_id: int) -> dict[str, list[dict[str, Any]]]:
+    """Return the messages of a case's conversations, by model: each with its turn, its calls and their results."""
+    with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
+        found = connection.execute(sql("ui_cases/dialogues"), {"case": case_id, "longest": LONGEST}).fetchall()
+    return {model: _dialogue(orjson.loads(messages)) for model, messages in found}
+
+
+def _dialogue(messages: Messages) -> list[dict[str, Any]]:
+    calls: dict[int, list[Any]] = {}
+    for call in calls_of(messages):
+        calls.setdefault(call.message, []).append(call)
+    answered = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    starts = {turn.first: place for place, turn in enumerate(turns_of(messages), start=1)}
+    return [
+        {**message, "calls": calls.get(place, ()), "turn": starts.get(place)}
+        for place, message in enumerate(messages[:MOST_MESSAGES])
+        if message["role"] != "tool" or message.get("tool_call_id") not in answered
+    ]
+
+
 def shown_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer's texts with what the evaluators point at marked in them, and its scores by evaluator."""
     marks: dict[tuple[str, int], list[Mark]] = {}
     by_evaluator: dict[str, list[Any]] = {}
     for score in answer["scores"]:
-        by_evaluator.setdefault(score["evaluator"], []).append(score)
-        for span in (score.get("evidence") or {}).get("spans", ()):
+        evidence = score.get("evidence") or {}
+        said = evidence.get("message") or score.get("error") or ""
+        by_evaluator.setdefault(score["evaluator"], []).append(score | {"said": said})
+        for span in evidence.get("spans", ()):
             note = ": ".join(str(part) for part in (score["evaluator"], span.get("note")) if part)
             mark = Mark(span["start"], span["end"], note)
             if mark not in (known := marks.setdefault((span["source"], span.get("index") or 0), [])):

@@ -103,3 +103,9 @@ FROM found JOIN asked USING (dataset, case_id) LEFT JOIN answered USING (dataset
 GROUP BY ALL
 ORDER BY dataset, case_key
 LIMIT $limit OFFSET $offset;
+
+-- statement: dialogues
+SELECT model_key, messages
+FROM rows JOIN turns USING (row_id) JOIN models ON models.model_id = rows.model_id
+WHERE rows.case_id = $case AND length(messages) <= $longest
+ORDER BY rows.row_id;
