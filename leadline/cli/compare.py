@@ -198,7 +198,7 @@ def _amount(value: float | None, share: bool, *, sign: str = "") -> str:
 
 def _print_changes(found: MetricComparison, most: int = 8) -> None:
     """Print the keys of cases that turned bad, for leadline show."""
-    lost = [clean(row.case) for row in found.changed_rows if row.direction in ("passed_to_failed", "worse")]
+    lost = [clean(row.where) for row in found.changed_rows if row.direction in ("passed_to_failed", "worse")]
     if lost:
         more = (found.passed_to_failed or len(lost)) - len(lost[:most])
         word = "now fail" if found.passed_to_failed is not None else "worse"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground import count, listing, nouns
-from leadline.tasks.db import records, sql
+from leadline.tasks.db import records, show_turn_means, sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,13 +49,20 @@ class RowChange:
     Attributes:
         row_id: The row in this run.
         case: Key of its case.
+        turn: The first turn that fails one of these metrics, where it is a conversation of several that broke.
         baseline_answer: The baseline's answer, cut; ``None`` where there was none.
     """
 
     row_id: int
     case: str
     metric_ids: tuple[int, ...]
+    turn: int | None
     baseline_answer: str | None
+
+    @property
+    def where(self) -> str:
+        """The case, and from which turn on it fails: "berth-15m from turn 3"."""
+        return f"{self.case} from turn {self.turn}" if self.turn else self.case
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +236,7 @@ def read_changes(connection: DuckDBPyConnection) -> Changes | None:
 
 
 def _rows(connection: DuckDBPyConnection) -> dict[tuple[int, bool], list[RowChange]]:
+    show_turn_means(connection)
     found: dict[tuple[int, bool], list[RowChange]] = {}
     for line in records(connection, sql("changes/rows").format(most=MOST_ROWS)):
         key = line.pop("model_id"), line.pop("broken")

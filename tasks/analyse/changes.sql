@@ -60,7 +60,12 @@ WITH moved AS (
     WHERE NOT same_answer
     GROUP BY row_id, broken
 )
-SELECT model_id, broken, row_id, case_key AS "case", metric_ids, baseline_answer
+SELECT
+    model_id, broken, row_id, case_key AS "case", metric_ids, baseline_answer,
+    if(broken, (
+        SELECT min(turn) FROM turn_means
+        WHERE fails AND conversation_id = moved.row_id AND list_contains(moved.metric_ids, metric_id)
+    ), NULL) AS turn
 FROM moved
 JOIN rows USING (row_id)
 JOIN cases USING (case_id)

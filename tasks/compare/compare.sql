@@ -55,6 +55,23 @@ JOIN compared USING (place)
 GROUP BY place, state, baseline_reason, candidate_reason
 ORDER BY ALL
 
+-- statement: first_failing_turns
+-- The first turn of a side's conversations that fails a metric, by the candidate's threshold.
+SELECT conversation_id, min(turn) AS turn
+FROM (
+    SELECT conversation_id, turn, avg(value) AS value
+    FROM {side}.turn_scores
+    SEMI JOIN (
+        SELECT metric_id
+        FROM {side}.metrics
+        JOIN {side}.evaluators USING (evaluator_id)
+        WHERE evaluator = $evaluator AND metric = $metric
+    ) USING (metric_id)
+    GROUP BY conversation_id, turn
+)
+WHERE CASE WHEN $higher_is_better THEN value < $threshold ELSE value > $threshold END
+GROUP BY conversation_id
+
 -- statement: flip_lines
 -- The rows of one metric that changed sides, with their numbers in either run for the table row_changes.
 INSERT INTO all_flips BY NAME
@@ -107,6 +124,17 @@ SELECT model_id, model_key, name, version
 FROM {side}.models
 WHERE model_id IN (SELECT model_id FROM {side}.aggregates) OR NOT EXISTS (FROM {side}.aggregates)
 ORDER BY model_id
+
+-- statement: no_talks
+CREATE VIEW {side}.talks AS
+SELECT
+    NULL::UINTEGER AS row_id, NULL::BLOB AS messages, NULL::BLOB AS history, NULL::BLOB AS expected_tool_calls,
+    NULL::BLOB AS expected_outcome, NULL::BLOB AS scenario
+WHERE false;
+
+CREATE VIEW {side}.turn_scores AS
+SELECT NULL::USMALLINT AS metric_id, NULL::UINTEGER AS conversation_id, NULL::USMALLINT AS turn, NULL::DOUBLE AS value
+WHERE false
 
 -- statement: pairs
 -- The pairs that both sides have a value for, by metric, with the family of the case, -1 where it has no copies.
@@ -196,16 +224,18 @@ COPY (
 -- changed between the datasets ({case_fields}); answers are the same if all that the model gave is ({answer_fields}).
 CREATE OR REPLACE TEMP TABLE row_pairs AS
 WITH ours AS (
-    SELECT case_no, rows.row_id, digests.* EXCLUDE (row_id)
+    SELECT case_no, rows.row_id, digests.* EXCLUDE (row_id), talks.* EXCLUDE (row_id)
     FROM baseline.rows AS rows
     JOIN baseline.digests AS digests USING (row_id)
+    LEFT JOIN baseline.talks AS talks USING (row_id)
     JOIN both_cases ON both_cases.baseline_case_id = rows.case_id
     WHERE model_id = {baseline_model}
 ),
 theirs AS (
-    SELECT case_no, rows.row_id, digests.* EXCLUDE (row_id)
+    SELECT case_no, rows.row_id, digests.* EXCLUDE (row_id), talks.* EXCLUDE (row_id)
     FROM candidate.rows AS rows
     JOIN candidate.digests AS digests USING (row_id)
+    LEFT JOIN candidate.talks AS talks USING (row_id)
     JOIN both_cases ON both_cases.candidate_case_id = rows.case_id
     WHERE model_id = {candidate_model}
 )
@@ -246,15 +276,29 @@ ORDER BY ALL
 -- The cases of the slices, in the order of slice_sizes.
 SELECT case_no FROM slice_cases ORDER BY slice_column, slice_value, case_no
 
+-- statement: talks
+-- What cases and answers of conversations are told apart by, beside what digests has of all rows.
+CREATE VIEW {side}.talks AS
+SELECT
+    row_id, messages_digest AS messages, history_digest AS history,
+    expected_tool_calls_digest AS expected_tool_calls, expected_outcome_digest AS expected_outcome,
+    scenario_digest AS scenario
+FROM read_parquet({turns})
+WHERE unit <> 'turn';
+
+CREATE VIEW {side}.turn_scores AS FROM {catalog}.turn_scores
+
 -- statement: texts
--- The texts of cases that changed, cut to what a page shows.
+-- The texts of cases that changed, cut to what a page shows, and the first failing turns of conversations.
 SELECT
     case_no,
     both_cases.case_key AS "case",
     left(coalesce(theirs.question, ours.question), {most}) AS question,
     left(coalesce(theirs.expected_answers, ours.expected_answers)[1], {most}) AS expected,
     left(old.actual_answer, {most}) AS baseline_answer,
-    left(new.actual_answer, {most}) AS candidate_answer
+    left(new.actual_answer, {most}) AS candidate_answer,
+    failed.turn AS baseline_turn,
+    failing.turn AS candidate_turn
 FROM wanted
 JOIN both_cases USING (case_no)
 JOIN row_pairs USING (case_no)
@@ -262,6 +306,8 @@ LEFT JOIN baseline.cases AS ours ON ours.case_id = baseline_case_id
 LEFT JOIN candidate.cases AS theirs ON theirs.case_id = candidate_case_id
 LEFT JOIN baseline.rows AS old ON old.row_id = baseline_row
 LEFT JOIN candidate.rows AS new ON new.row_id = candidate_row
+LEFT JOIN ({baseline}) AS failed ON failed.conversation_id = baseline_row
+LEFT JOIN ({candidate}) AS failing ON failing.conversation_id = candidate_row
 
 -- statement: same_answers
 SELECT case_no, coalesce(same_answer, false) AS same_answer FROM row_pairs ORDER BY case_no

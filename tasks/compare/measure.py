@@ -343,7 +343,7 @@ def _find_flips(
         for place in places[np.argsort(-np.abs(better[places]), kind="stable")][:shown]:
             sides = float(values.baseline[place]), float(values.candidate[place])
             rows[int(values.cases[place])] = ChangedRow("", word, *sides)
-    texts = tuple(fill_texts(connection, rows))
+    texts = tuple(fill_texts(connection, rows, metric))
     return Flips(None, None, texts) if metric.threshold is None else Flips(int(lost.sum()), int(won.sum()), texts)
 
 

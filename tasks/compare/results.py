@@ -107,6 +107,8 @@ class ChangedRow:
         expected: The first expected answer, cut.
         baseline_answer: The baseline's answer, cut; ``None`` where its host failed.
         candidate_answer: The candidate's answer, cut.
+        baseline_turn: Of a conversation of several turns, the first that fails in the baseline, if one does.
+        candidate_turn: The same in the candidate.
     """
 
     case: str
@@ -117,6 +119,14 @@ class ChangedRow:
     expected: str | None = None
     baseline_answer: str | None = None
     candidate_answer: str | None = None
+    baseline_turn: int | None = None
+    candidate_turn: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The case, and from which turn on it fails or failed: "berth-15m from turn 3"."""
+        turn = self.candidate_turn if self.direction == "passed_to_failed" else self.baseline_turn
+        return f"{self.case} from turn {turn}" if turn else self.case
 
 
 @dataclass(frozen=True, slots=True)

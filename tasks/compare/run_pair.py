@@ -15,8 +15,18 @@ import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, ModelPair
-from leadline.tasks.db import DATASET_TABLES, connect, lines_shown, literal, records, release, sql, threads_for
+from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, MetricInfo, ModelPair
+from leadline.tasks.db import (
+    DATASET_TABLES,
+    TURNS_FILE,
+    connect,
+    lines_shown,
+    literal,
+    records,
+    release,
+    sql,
+    threads_for,
+)
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
@@ -30,8 +40,13 @@ RUN_TABLES: Final = (
 MOST_TEXT: Final = 4_000
 """Characters of a text that a report shows."""
 
-_CASE_FIELDS: Final = ("question", "expected_answer", "condition", "expected_documents", "expected_annotations")
-_ANSWER_FIELDS: Final = ("actual_answer", "retrieved_context", "retrieved_documents", "predicted_annotations")
+_CASE_FIELDS: Final = (
+    *("question", "expected_answer", "condition", "expected_documents", "expected_annotations"),
+    *("history", "expected_tool_calls", "expected_outcome", "scenario"),
+)
+_ANSWER_FIELDS: Final = (
+    *("actual_answer", "retrieved_context", "retrieved_documents", "predicted_annotations", "messages"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +142,10 @@ def _create_views(connection: DuckDBPyConnection, store: Store, run: Run, side: 
     for table in DATASET_TABLES:
         file: Path = store.dataset(dataset) / f"{table}.parquet"
         connection.execute(f"CREATE VIEW {side}.{table} AS FROM read_parquet({literal(file)})")
+    turns = store.dataset(dataset) / TURNS_FILE
+    talks = sql("compare/talks" if turns.exists() else "compare/no_talks")
+    for statement in talks.format(side=side, catalog=catalog, turns=literal(turns)).split(";\n\n"):
+        connection.execute(statement)
 
 
 def models_of(connection: DuckDBPyConnection, side: str) -> list[dict[str, Any]]:
@@ -252,14 +271,22 @@ def number_clusters(family: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | No
     return None if len(distinct) == len(family) else clusters.astype(np.int64)
 
 
-def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow]) -> list[ChangedRow]:
-    """Return changed rows with their keys and texts, in their order.
+def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow], metric: MetricInfo) -> list[ChangedRow]:
+    """Return changed rows with their keys, texts and first failing turns, in their order.
 
     Args:
         rows: The rows by the number of their case.
+        metric: What they changed sides on.
     """
     if not rows:
         return []
     with lines_shown(connection, "wanted", {"case_no": list(rows)}):
-        lines = {line.pop("case_no"): line for line in records(connection, sql("compare/texts").format(most=MOST_TEXT))}
+        turns = {side: sql("compare/first_failing_turns").format(side=side) for side in SIDES}
+        names = ("evaluator", "metric", "higher_is_better", "threshold")
+        found = records(
+            connection,
+            sql("compare/texts").format(most=MOST_TEXT, **turns),
+            {name: getattr(metric, name) for name in names},
+        )
+        lines = {line.pop("case_no"): line for line in found}
     return [replace(row, **lines[case]) for case, row in rows.items()]

@@ -267,7 +267,7 @@ def broken_cases(found: MetricComparison, *, several: bool = False, most: int = 
     """
     name = f"{label(found)} of {found.models.label}" if several else label(found)
     number = found.passed_to_failed or 0
-    cases = [row.case for row in found.changed_rows if row.direction == "passed_to_failed"][:most]
+    cases = [row.where for row in found.changed_rows if row.direction == "passed_to_failed"][:most]
     listed = f": {', '.join(cases)}{' …' if number > len(cases) else ''}" if cases else ""
     return f"{name} ({count(number, 'case')}{listed})"
 

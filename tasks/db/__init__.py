@@ -29,6 +29,7 @@ from leadline.tasks.db.connection import release as release
 from leadline.tasks.db.connection import replace_lines as replace_lines
 from leadline.tasks.db.connection import show_row_scores as show_row_scores
 from leadline.tasks.db.connection import show_targets as show_targets
+from leadline.tasks.db.connection import show_turn_means as show_turn_means
 from leadline.tasks.db.connection import sql as sql
 from leadline.tasks.db.connection import threads_for as threads_for
 from leadline.tasks.db.connection import without_progress_bar as without_progress_bar

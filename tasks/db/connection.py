@@ -246,6 +246,12 @@ def show_targets(connection: DuckDBPyConnection) -> None:
     connection.execute(sql("row_scores/targets"))
 
 
+def show_turn_means(connection: DuckDBPyConnection) -> None:
+    """Create the view ``turn_means``, the values of turns and whether they fail, after :func:`show_targets`."""
+    show_targets(connection)
+    connection.execute(sql("row_scores/turn_means"))
+
+
 def records(connection: DuckDBPyConnection, statement: str, params: object = None) -> list[dict[str, Any]]:
     """Run a query and return its lines by column name."""
     cursor = connection.execute(statement, params) if params is not None else connection.execute(statement)

@@ -29,3 +29,16 @@ SELECT
 FROM metrics
 JOIN evaluators USING (evaluator_id)
 WHERE NOT dataset_level
+
+-- statement: turn_means
+-- Turns of conversations of several by metric, trials averaged. fails is NULL without a threshold.
+CREATE OR REPLACE TEMP VIEW turn_means AS
+SELECT
+    metric_id, model_id, conversation_id, turn,
+    avg(value) AS value,
+    (avg(value) >= any_value(above)) <> any_value(upper_is_good) AS fails
+FROM turn_scores
+JOIN (SELECT row_id AS conversation_id, model_id FROM rows) AS answered USING (conversation_id)
+JOIN targets USING (metric_id)
+WHERE value IS NOT NULL
+GROUP BY metric_id, model_id, conversation_id, turn

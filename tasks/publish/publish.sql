@@ -408,6 +408,70 @@ FROM (
 )
 GROUP BY metric_id, conversation_id;
 
+-- statement: turn_curves
+-- By metric, model and turn how many conversations have a value, its mean, and sums of powers of deviations from it. The
+-- value is 1 for a conversation that fails at the turn, where the metric has a threshold.
+WITH told AS (
+    SELECT metric_id, model_id, turn, coalesce(fails::DOUBLE, value) AS value
+    FROM turn_means
+    JOIN metrics USING (metric_id)
+    WHERE is_primary AND isfinite(value)
+),
+means AS (
+    SELECT *, avg(value) OVER (PARTITION BY metric_id, model_id, turn) AS mean FROM told
+)
+SELECT
+    metric_id, model_id, turn, count(*), any_value(mean), sum((value - mean) ** 2), sum((value - mean) ** 3)
+FROM means
+GROUP BY metric_id, model_id, turn
+ORDER BY metric_id, model_id, turn;
+
+-- statement: conversation_tests
+-- Conversations by model, with the metrics that each fails which must or should hold: the first turn that fails, and what
+-- its evaluator says of that, or of the whole.
+WITH firsts AS (
+    SELECT metric_id, conversation_id AS row_id, min(turn) AS turn FROM turn_means WHERE fails GROUP BY ALL
+),
+judged AS (
+    SELECT
+        row_id, evaluator_id, metric_id, evaluators.evaluator, metric, metrics.name, value, role, firsts.turn,
+        above IS NOT NULL AND (value >= above) <> upper_is_good AS fails
+    FROM row_scores
+    JOIN targets USING (metric_id)
+    JOIN rules USING (metric_id)
+    JOIN metrics USING (metric_id)
+    JOIN evaluators USING (evaluator_id)
+    LEFT JOIN firsts USING (metric_id, row_id)
+    WHERE role <> 'information' AND status = 'scored'
+),
+of_turns AS (
+    SELECT evaluator_id, conversation_id AS row_id, turn, min_by(evidence, trial) AS evidence
+    FROM turn_evidence
+    GROUP BY ALL
+),
+of_wholes AS (SELECT evaluator_id, row_id, min_by(evidence, trial) AS evidence FROM evidence GROUP BY ALL),
+told AS (
+    SELECT
+        row_id,
+        count(*) AS n_scored,
+        coalesce(list(
+            (evaluator, metric, name, value, judged.turn, left(coalesce(
+                of_turns.evidence ->> '$.message', of_wholes.evidence ->> '$.message'), 1000))
+            ORDER BY role, metric_id
+        ) FILTER (fails), []) AS failed
+    FROM judged
+    LEFT JOIN of_turns USING (evaluator_id, row_id, turn)
+    LEFT JOIN of_wholes USING (evaluator_id, row_id)
+    GROUP BY row_id
+)
+SELECT model_key AS model, case_key AS "case", coalesce(n_scored, 0) AS n_scored, coalesce(failed, []) AS failed
+FROM run_rows
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+LEFT JOIN told USING (row_id)
+QUALIFY row_number() OVER (ORDER BY len(coalesce(failed, [])) = 0, row_id) <= $most
+ORDER BY model_id, case_id, row_id;
+
 -- statement: page_talks
 -- A conversation is drawn from its beginning; what was said before it is the dataset's, as far as evaluators read it.
 SELECT

@@ -377,14 +377,8 @@ ORDER BY contradictory DESC, n DESC, row_ids[1]
 -- Per metric and model the conversations of several turns some of which fail: how many, from which turn on, and how many
 -- of them fail from then on to their end. rates is the share that fails by turn, with how many there were.
 WITH judged AS (
-    SELECT
-        metric_id, model_id, conversation_id, turn,
-        (avg(value) >= any_value(above)) <> any_value(upper_is_good) AS fails
-    FROM turn_scores
-    JOIN (SELECT row_id AS conversation_id, model_id FROM rows) AS answered USING (conversation_id)
-    JOIN targets USING (metric_id)
-    WHERE value IS NOT NULL AND above IS NOT NULL AND metric_id IN (SELECT unnest($metrics))
-    GROUP BY metric_id, model_id, conversation_id, turn
+    FROM turn_means
+    WHERE fails IS NOT NULL AND metric_id IN (SELECT unnest($metrics))
 ),
 firsts AS (
     SELECT

@@ -3,26 +3,33 @@
 Metrics that are information are no tests. A metric that fails by the policy is a failure. An instrument that could not
 measure is an error, so that CI shows the two apart. A metric whose rows lack an input is skipped, and so is one that
 too few rows can decide. The suite ``changes`` has a test case per model: whether it is worse than in the baseline.
+
+A dataset of conversations has a suite per model besides, with a test case per conversation. It fails by metrics that
+fail by the policy, so that no test fails where the gate passes; what the policy tolerates is told as output.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from leadline.evaluators.ground import clean
+from leadline.tasks.db import has_turns, records, show_turn_means, sql
+from leadline.tasks.ground.numbers import figure
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.facts import Facts
 from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines
 from leadline.tasks.publish.run_results import RunResults
 
 _MOST_CASES: Final = 10
+MOST_CONVERSATIONS: Final = 1_000
+"""Conversations of a run that are test cases, those that fail first."""
 _TAGS: Final = {"fail": "failure", "error": "error", "not_applicable": "skipped", "inconclusive": "skipped"}
 """Elements by the outcome of a line of the policy."""
 
@@ -41,13 +48,15 @@ class JUnit(Exporter):
 
     def write(self, results: RunResults, folder: Path) -> None:
         """Write ``junit.xml``."""
-        _write(results.facts, list(policy_lines(results.connection, results.facts)), folder / "junit.xml")
+        lines = list(policy_lines(results.connection, results.facts))
+        talks = _conversations(results, lines) if has_turns(results.connection) else ()
+        _write(results.facts, lines, talks, folder / "junit.xml")
 
 
-def _write(facts: Facts, lines: Sequence[PolicyLine], path: Path) -> None:
+def _write(facts: Facts, lines: Sequence[PolicyLine], talks: Iterable[Element], path: Path) -> None:
     root = Element("testsuites", name=_xml(facts.title))
     suites = [_suite(facts, name, list(found)) for name, found in groupby(lines, attrgetter("evaluator"))]
-    root.extend(suite for suite in (*suites, _changes(facts)) if len(suite))
+    root.extend(suite for suite in (*suites, *talks, _changes(facts)) if len(suite))
     for total in ("tests", "failures", "errors"):  # the schema knows no "skipped" here
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
     root.set("time", "0")
@@ -69,7 +78,7 @@ def _changes(facts: Facts) -> Element:
     suite = _empty_suite(facts, "changes")
     for model in facts.changes.models if facts.changes else ():
         case = _case(suite, f"{model.model} · regression")
-        cases = ", ".join(row.case for row in model.broken[:_MOST_CASES])
+        cases = ", ".join(row.where for row in model.broken[:_MOST_CASES])
         broken = f" Newly broken: {cases}{' …' if model.n_broken > _MOST_CASES else ''}." if cases else ""
         text = f"{model.in_words}. {model.reason}{broken}"
         if model.verdict == "fail":
@@ -79,6 +88,33 @@ def _changes(facts: Facts) -> Element:
         else:
             SubElement(case, "system-out").text = _xml(text)
     return _counted(suite)
+
+
+def _conversations(results: RunResults, lines: Sequence[PolicyLine]) -> Iterator[Element]:
+    """Yield a suite per model, with a test case per conversation."""
+    facts = results.facts
+    failing = {(line.evaluator, line.metric, line.model) for line in lines if line.outcome == "fail"}
+    show_turn_means(results.connection)
+    found = records(results.connection, sql("publish/conversation_tests"), {"most": MOST_CONVERSATIONS})
+    for model, conversations in groupby(found, itemgetter("model")):
+        suite = _empty_suite(facts, f"conversations of {model}")
+        for line in conversations:
+            case = _case(suite, line["case"])
+            for fails in (True, False):
+                told = [_told(each) for each in line["failed"] if ((*each[:2], model) in failing) == fails]
+                if told and fails:
+                    _outcome(case, "failure", "conversation", "\n".join(told))
+                elif told:
+                    SubElement(case, "system-out").text = _xml("\n".join(["The policy tolerates:", *told]))
+            if not line["n_scored"]:
+                _outcome(case, "skipped", "", "Nothing that the policy asks was scored.")
+        yield _counted(suite)
+
+
+def _told(failed: tuple[str, str, str, float, int | None, str | None]) -> str:
+    """Return where and why a conversation fails a metric: "PII leakage is 1, from turn 3: it contains an address"."""
+    _, _, name, value, turn, why = failed
+    return f"{name} is {figure(value)}{f', from turn {turn}' if turn else ''}{f': {why}' if why else ''}"
 
 
 def _empty_suite(facts: Facts, name: str) -> Element:

@@ -99,3 +99,18 @@ def test_a_conversation_is_drawn_turn_by_turn(tab: Page, report: Path) -> None:
     turns = tab.js("[...document.querySelectorAll('.dialogue .turn')].map(item => item.innerText).join('|')")
     assert turns.startswith("Turn 1")
     assert "|Turn 2" in turns
+
+
+def test_the_share_of_failing_conversations_is_drawn_by_turn_with_interval_and_number(tmp_path: Path) -> None:
+    short = [*SAID[:3], {"role": "assistant", "content": "Every berth is taken."}]
+    records = [{"case": "a", "messages": SAID}, {"case": "b", "messages": short}, {"case": "c", "messages": SAID[:2]}]
+    page = page_of(run(tmp_path, records)).read_text(encoding="utf-8")
+    section = page[page.index('<section id="turns"') :]
+    lines = re.findall(r'<tr><th scope="row">(\d)</th>\s*<td class="num">(.*?)</td>', section)
+    assert lines == [("1", "0 % (0 % – 84.2 %), n 2"), ("2", "50 % (1.3 % – 98.7 %), n 2")]
+    assert section.count("<circle") == 2
+
+
+def test_a_dataset_without_conversations_of_several_turns_has_no_curves(tmp_path: Path) -> None:
+    page = page_of(run(tmp_path, [{"case": "c", "messages": SAID[:2]}])).read_text(encoding="utf-8")
+    assert '<section id="turns"' not in page

@@ -158,7 +158,7 @@ def test_the_script_and_the_style_of_a_section_run_under_the_pages_policy(tmp_pa
 def test_the_page_is_these_sections_in_this_order() -> None:
     assert [section.name for section in all_sections()] == [
         "overview", "models", "scores", "labels", "boards", "changes", "problems", "insights", "slices", "flips",
-        "details", "distributions", "cases", "instrument",
+        "details", "turns", "distributions", "cases", "instrument",
     ]  # fmt: skip
     for section in all_sections():
         assert section.text("html"), section.name
