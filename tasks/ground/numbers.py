@@ -12,6 +12,11 @@ ABSENT: Final = "\N{EN DASH}"
 RANGE: Final = " \N{EN DASH} "
 
 
+def signed(value: float) -> str:
+    """Return a difference with three digits and a proper sign, 0 without one."""
+    return f"{value:+.3g}".replace("-", "\N{MINUS SIGN}") if value else "0"
+
+
 def figure(value: float | None, share: bool = False) -> str:
     """Return a score: three decimals, 0.000 below a millionth, a share as a percentage, an absent one as a dash."""
     if value is None:

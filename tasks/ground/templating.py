@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup, escape
 
 from leadline.evaluators.ground import count, nouns, signed_percent, visible
-from leadline.tasks.ground.numbers import bound, duration, figure, money, percent, when
+from leadline.tasks.ground.numbers import bound, duration, figure, money, percent, signed, when
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment, Template
@@ -69,6 +69,7 @@ def _environment(package: str) -> Environment:
         "md": markdown,
         "breakable": breakable,
         "figure": figure,
+        "signed": signed,
         "bound": bound,
         "percent": percent,
         "signed_percent": signed_percent,

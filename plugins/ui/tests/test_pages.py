@@ -14,10 +14,11 @@ from starlette.testclient import TestClient
 
 from leadline.evaluators.ground import StoreError
 from leadline.plugins.ui.app import protected, workbench
+from leadline.plugins.ui.marked_text import Mark, marked, word_differences
 from leadline.plugins.ui.pages.runs import PAGE
 from leadline.tasks.runs import run_index
 from leadline.tasks.store.store import Run, Store
-from tests.support.stores.runs import make_run
+from tests.support.stores.runs import ANSWERS, make_run
 from tests.support.stores.s3 import S3
 
 TOKEN = "a token for the page"
@@ -156,6 +157,53 @@ def test_a_case_shows_answers_scores_and_evidence_as_text(store: Store) -> None:
     assert "\x1b" not in page
     missing = web.get("/runs/20260101-a/case?case=c3")
     assert (missing.status_code, "c1" in missing.text) == (400, True)
+
+
+def test_two_runs_are_picked_from_the_list_and_compared_with_the_older_one(store: Store) -> None:
+    """What broke is shown side by side, with the words marked in which the answers differ."""
+    for run_id, answer, value in (("20260101-a", "A1 now", 0.9), ("20260102-b", "A9 now", 0.1)):
+        answers = [ANSWERS[0], ANSWERS[1] | {"answer": answer}, ANSWERS[2]]
+        make_run(store, run_id, values=(1.0, value, 1.0), answers=answers)
+    web = reader(store)
+    assert web.get("/").text.count('type="checkbox" name="run"') == 2
+    page = web.get("/compare?pick=1&run=20260102-b&run=20260101-a").text
+    assert re.findall(r'<input type="search" name="run" list="runs" value="([^"]*)"', page)[:2] == [
+        "20260101-a",
+        "20260102-b",
+    ]
+    assert "✗ broken" in page
+    assert "<del>A1</del>" in page
+    assert "<ins>A9</ins>" in page
+    other = web.get("/compare?run=20260102-b&run=20260101-a").text
+    assert "✓ fixed" in other
+    report = re.search(r'href="(/comparisons/\w+/report.html)"', page)
+    assert report
+    assert web.get(report[1]).status_code == 200
+
+
+@pytest.mark.parametrize("asked", ["run=20260101-a", "run=20260101-a&run=20260101-a", "run=x&run=y", "run=..&run=%00"])
+def test_what_cannot_be_compared_is_said_on_the_page(store: Store, asked: str) -> None:
+    make_run(store, "20260101-a")
+    answer = reader(store).get(f"/compare?{asked}")
+    assert (answer.status_code, 'role="alert"' in answer.text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a b c", "a x c", ("a <del>b</del> c", "a <ins>x</ins> c")),
+        ("", "<b>", ("", "<ins>&lt;b&gt;</ins>")),
+        ("same", "same", ("same", "same")),
+        ("end", "end\x00", ("end", "end<ins>␀</ins>")),
+    ],
+)
+def test_differences_are_marked_by_words_and_texts_stay_texts(before: str, after: str, shown: tuple[str, str]) -> None:
+    assert word_differences(before, after) == shown
+
+
+def test_marks_that_overlap_or_lie_outside_leave_the_text_whole() -> None:
+    found = marked("abcdef", [Mark(1, 4, 'x"'), Mark(3, 5, "y"), Mark(4, 99, "z"), Mark(2, 2, "")])
+    assert found == 'a<mark title="x&#34;">bc</mark><mark title="y">de</mark>f'
 
 
 def test_a_case_whose_dataset_is_gone_is_said_so(store: Store) -> None:
