@@ -101,6 +101,8 @@ class _Tree:
         for span in self.spans:
             counts.not_captured += span.missing == NOT_CAPTURED
             counts.elsewhere += span.missing == ELSEWHERE
+            if span.kind == "llm" and span.inputs and span.outputs is None and span.error is None:
+                counts.unanswered += span.inputs[-1]["role"] != "assistant"  # Logfire's has its answer there
             counts.ids_only += span.missing == IDS_ONLY
 
     def _open_circles(self, counts: TraceCounts) -> None:

@@ -28,6 +28,8 @@ _NAMED: Final[Mapping[Role, tuple[str, ...]]] = {
 _CONTENTS: Final = ("page_content", "pageContent", "content", "text")
 _URIS: Final = ("doc_uri", "source", "url", "id", "document_id")
 _LISTS: Final = ("documents", "output", "results", "matches")
+_CALLED_WITH: Final = frozenset({"inputs", "input", "input_str", "args", "kwargs", "tags", "metadata"})
+"""Members of the object that LangChain's callbacks and decorators record around a tool's arguments."""
 _DEEPEST: Final = 5
 """Objects around a text, a document or an argument that are opened one after another."""
 
@@ -118,7 +120,7 @@ def with_content(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
     Agents and roots have messages, too, as far as there are any; other spans repeat what stands elsewhere.
     """
     if span.kind == "tool":
-        arguments, (result, failed, call) = arguments_of(given), _result(returned)
+        arguments, (result, failed, call) = arguments_of(given), result_of(returned)
         error = failed if span.error is None else span.error
         lost = arguments is None and result is None and error is None
         call, missing = span.call_id or call, span.missing or (NOT_CAPTURED if lost else "")
@@ -130,7 +132,7 @@ def with_content(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
         return _asked(span, given, returned)
     if span.kind == "agent" or not span.parent:
         inputs = said(given, "user")
-        return replace(span, inputs=inputs, outputs=_added(inputs, said(returned, "assistant")))
+        return replace(span, inputs=inputs, outputs=added(inputs, said(returned, "assistant")))
     return span
 
 
@@ -146,13 +148,13 @@ def _asked(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
     return replace(
         span,
         inputs=inputs,
-        outputs=_added(inputs, outputs),
+        outputs=added(inputs, outputs),
         tools=span.tools or next(filter(None, map(tools_in, (among, given, returned))), None),
         missing=span.missing or (NOT_CAPTURED if lost else ""),
     )
 
 
-def _added(inputs: list[Message] | None, outputs: list[Message] | None) -> list[Message] | None:
+def added(inputs: list[Message] | None, outputs: list[Message] | None) -> list[Message] | None:
     """Return what came out without what went in, where it is repeated in front, as LangGraph's state is."""
     if inputs and outputs and outputs[: len(inputs)] == inputs:
         return outputs[len(inputs) :]
@@ -188,8 +190,9 @@ def said(value: Any, role: Role) -> list[Message] | None:
 def arguments_of(value: Any) -> Mapping[str, Json] | None:
     """Return what a tool was called with; a text that is no object stands under the name for such texts."""
     value = _object_in(value)
-    if isinstance(value, dict) and value.keys() == {"input"} and isinstance(inner := _object_in(value["input"]), dict):
-        value = inner  # LangChain's callbacks put all arguments into one
+    if isinstance(value, dict) and value.keys() <= _CALLED_WITH:
+        among = (_object_in(value.get(name)) for name in ("inputs", "input", "input_str", "kwargs"))
+        value = next((inner for inner in among if inner and isinstance(inner, dict)), value)
     return None if value is None else as_arguments(value)
 
 
@@ -200,21 +203,28 @@ def _object_in(value: Any) -> Any:
     return printed[0] if printed else value
 
 
-def _result(value: Any) -> tuple[str | None, str | None, str]:
+def result_of(value: Any) -> tuple[str | None, str | None, str]:
     """Return the text that a tool returned, what failed where it says so, and the id of the call where it is there."""
     for _ in range(_DEEPEST):
-        if inside(value).keys() != {"output"}:
+        if "output" not in (around := inside(value)) or around.keys() - {"output", "kwargs"}:
             break
         value = inside(value)["output"]
     if value is None:
         return None, None, ""
-    given = inside(value, "kwargs") or inside(value)
+    given = inside(value, "kwargs") or inside(value, "data") or inside(value)
     is_message = role_of(given) == "tool"
     try:
         message = messages_with_ids([opened(value) if is_message else {"role": "tool", "content": value}])[0]
     except (ValueFault, IndexError):
         return None, None, ""
     return message["content"], message.get("error"), text(given.get("tool_call_id"))
+
+
+def failure_of(told: str) -> str:
+    """Return what failed, also where OpenAI's Agents SDK tells it with the name of the tool in an object."""
+    found = _object_in(told[max(told.find("{"), 0) :])
+    found = inside(found, "data") or inside(found)
+    return text(found.get("error")) or told if "tool_name" in found else told
 
 
 def _documents(value: Any) -> tuple[list[GivenChunk], str]:

@@ -19,6 +19,7 @@ class TraceCounts:
         pending: Traces whose root has not ended.
         empty: Conversations without a message.
         not_captured: Calls of a model without prompt and answer.
+        unanswered: Calls of a model with a prompt, but without what it answered or why it did not.
         elsewhere: Calls of a model whose content is kept at another place.
         ids_only: Retrievals that name documents without their texts.
         malformed: Spans and documents that could not be read.
@@ -39,6 +40,7 @@ class TraceCounts:
     pending: int = 0
     empty: int = 0
     not_captured: int = 0
+    unanswered: int = 0
     elsewhere: int = 0
     ids_only: int = 0
     malformed: int = 0
@@ -79,6 +81,10 @@ _SENTENCES: Final = {
     "not_captured": (
         "call of a model has no content: switch on the capture of message content where the application is traced",
         "calls of models have no content: switch on the capture of message content where the application is traced",
+    ),
+    "unanswered": (
+        "call of a model has no answer recorded, so that a turn may seem to end without one",
+        "calls of models have no answer recorded, so that turns may seem to end without one",
     ),
     "elsewhere": (
         "call of a model keeps its content at another place, which is not read",

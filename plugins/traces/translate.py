@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.data import GivenChunk, Message, Tool
-from leadline.plugins.traces.content import amount, count
+from leadline.evaluators.data import GivenChunk, Message, Role, Tool
+from leadline.plugins.traces.content import added, amount, arguments_of, count, failure_of, result_of, said
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect, Field
 from leadline.plugins.traces.otlp import RawSpan
 from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Kind, TraceSpan, Usage
-from leadline.tasks.load.messages import as_arguments, messages_with_ids, tools_of
+from leadline.tasks.load.messages import messages_with_ids, tools_of
 from leadline.tasks.load.values import ValueFault, as_json
 
 _THREADS: Final = frozenset(
@@ -26,10 +26,6 @@ _WRAPPERS: Final = frozenset(
     | {"prompt", "completion"}
 )
 """Members that are all of an element of numbered attributes."""
-_PROMPTS: Final = ("prompt", "input", "question", "query", "text", "output", "answer", "result", "response")
-"""Members that hold a text in objects that are no messages."""
-_CALLED_WITH: Final = frozenset({"inputs", "args", "kwargs", "tags", "metadata", "input_str"})
-"""Members of the object that LangChain and decorators record around a tool's arguments."""
 _SOURCES: Final = ("doc_uri", "uri", "url", "source", "id")
 _UNKNOWN: Final = -1
 _MOST_NAMES: Final = 10_000
@@ -103,12 +99,16 @@ class Translator:
         error = raw.error
         if error is not None or "error" in found:
             told = (each.get("exception.message") for name, each in raw.events if name == "exception")
-            error = next((str(text) for text in told if text), None) or error or str(get("error") or "")
+            error = failure_of(next((str(text) for text in told if text), None) or error or str(get("error") or ""))
         inputs = outputs = None
-        if kind in ("llm", "agent", "chain"):
+        if kind == "llm":
             inputs, outputs = self._prompt(get("inputs")), self._messages(get("outputs"), "assistant")
             if "system" in found:
                 inputs = [*self._instructions(found["system"]), *(inputs or ())]
+        elif kind in ("agent", "chain"):
+            inputs = self._messages(get("inputs"), "user", counted=False)
+            outputs = added(inputs, self._messages(get("outputs"), "assistant", counted=False))
+        result, failed, call_id = result_of(get("result")) if kind == "tool" else (None, None, "")
         documents, ids = _documents(get("documents")) if kind == "retriever" else ([], False)
         missing = IDS_ONLY if ids else ""
         if kind == "llm" and inputs is None and outputs is None:
@@ -125,14 +125,14 @@ class Translator:
             name=str(get("name") or raw.name),
             start_ns=raw.start_ns,
             end_ns=raw.end_ns,
-            error=error,
+            error=failed if error is None else error,
             session=session[1] if session else "",
             model=str(get("model") or ""),
             inputs=inputs,
             outputs=outputs,
-            call_id=str(get("call_id") or ""),
-            arguments=_arguments(get("arguments")) if kind == "tool" and "arguments" in found else None,
-            result=_text(found["result"]) if kind == "tool" and "result" in found else None,
+            call_id=str(get("call_id") or call_id),
+            arguments=arguments_of(get("arguments")) if kind == "tool" else None,
+            result=result,
             documents=documents,
             tools=self._tools(get("tools")),
             passes_control=get("transfer") == "pass_control",
@@ -145,7 +145,7 @@ class Translator:
     def _kind(self, attributes: Mapping[str, Any]) -> Kind:
         for name, kinds in self._kinds:
             value = attributes.get(name)
-            if isinstance(value, str) and (kind := kinds.get(value.lower())):
+            if isinstance(value, str) and (kind := kinds.get(value.lower()) or kinds.get("*")):
                 return kind
         return "other"
 
@@ -156,13 +156,13 @@ class Translator:
         inside = _parsed(attributes.get("events"))
         kept = [each for each in inside if isinstance(each, dict)] if isinstance(inside, list) else []
         own = [(str(each.get("event.name")), each) for each in kept]
-        for name, said in (*own, *raw.events, *logged):
+        for name, told in (*own, *raw.events, *logged):
             if name in self._merged:
-                attributes = {**said, **attributes}
+                attributes = {**told, **attributes}
             elif name in self._collected:
                 into, read = self._collected[name]
-                if name != "gen_ai.choice" or not said.get("index"):
-                    lists.setdefault(into, []).append(read(name, said))
+                if name != "gen_ai.choice" or not told.get("index"):
+                    lists.setdefault(into, []).append(read(name, told))
         return {**attributes, **lists}
 
     def _found(self, attributes: Mapping[str, Any], table: Mapping[str, tuple[int, Field]]) -> dict[Field, Any]:
@@ -211,6 +211,8 @@ class Translator:
             elements = [self._listed(value[key]) for key in sorted(value, key=int)]
             return [next(iter(each.values())) if _is_wrapped(each) else each for each in elements]
         made = {self._renamed.get(key, key): self._listed(inner) for key, inner in value.items()}
+        if _are_parts(parts := _parsed(made.get("content"))):
+            made["content"] = parts
         return next(iter(made.values())) if _is_wrapped(made) and isinstance(next(iter(made.values())), str) else made
 
     def _prompt(self, value: Any) -> list[Message] | None:
@@ -221,7 +223,7 @@ class Translator:
                 return messages
             further = f"[{value[len(known) :]}" if known and value.startswith(f"{known[:-1]},") else ""
             if further and _stand_alone(more := _parsed(further)):
-                read = [*messages, *(self._messages(more, "user") or ())]
+                read = [*messages[:-1], *_united([*messages[-1:], *(self._messages(more, "user") or ())])]
             else:
                 read = self._messages(value, "user") or []
             self._last_prompt = (value, read)
@@ -233,29 +235,32 @@ class Translator:
             self._last_instructions = (value, self._messages([{"role": "system", "content": _parsed(value)}], "system"))
         return self._last_instructions[1] or []
 
-    def _messages(self, value: Any, role: str) -> list[Message] | None:
-        """Return the messages in a value; what is none of the known forms is one text."""
+    def _messages(self, value: Any, role: Role, *, counted: bool = True) -> list[Message] | None:
+        """Return the messages in a value; what is none of the known forms is one text, and counted where asked."""
         if value is None:
             return None
         value = _parsed(value)
+        if isinstance(value, list):  # OpenLLMetry's word for who said it where the provider's library does not
+            value = [{**each, "role": role} if _has_no_role(each) else each for each in value]
         try:
             if isinstance(value, dict) and isinstance(prompt := value.get("prompt"), str | list):
                 asked = prompt if isinstance(prompt, list) else [{"role": role, "content": prompt}]
                 system = [{"role": "system", "content": value["system"]}] if value.get("system") else []
                 return messages_with_ids([*system, *asked])
             if not isinstance(value, str):
-                return messages_with_ids(value)
+                return _united(messages_with_ids(value))
         except (ValueFault, TypeError, AttributeError, KeyError, RecursionError):
-            self.counts.unreadable += 1
-        if isinstance(value, dict):
-            value = next((value[name] for name in _PROMPTS if isinstance(value.get(name), str)), value)
-        return [cast(Message, {"role": role, "content": _text(value)})]
+            if (inside := said(value, role)) is not None:
+                return _united(inside)
+            self.counts.unreadable += counted
+        return [{"role": role, "content": value if isinstance(value, str) else as_json(value)}]
 
     def _tools(self, value: Any) -> list[Tool] | None:
         if value is None or value == self._last_tools[0]:
             return None if value is None else self._last_tools[1]
         try:
-            read = tools_of(_parsed(value))
+            parsed = _parsed(value)
+            read = tools_of(parsed.get("function_tools", parsed) if isinstance(parsed, dict) else parsed)
         except (ValueFault, TypeError, AttributeError, RecursionError):
             self.counts.unreadable += 1
             return None
@@ -298,16 +303,29 @@ def _stand_alone(items: Any) -> bool:
     return isinstance(first, dict) and "role" in first and first.get("type") != "message"
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else as_json(value)
+def _are_parts(content: Any) -> bool:
+    """Return whether a content is a list of a message's parts, which OpenLLMetry writes as a text."""
+    return isinstance(content, list) and all(isinstance(each, dict) and "type" in each for each in content)
 
 
-def _arguments(value: Any) -> Mapping[str, Any]:
-    found = as_arguments(value)
-    if found and found.keys() <= _CALLED_WITH:
-        inner = found.get("inputs") or found.get("kwargs")
-        return inner if isinstance(inner, Mapping) else found
-    return found
+def _has_no_role(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "unknown"
+
+
+def _united(messages: list[Message]) -> list[Message]:
+    """Return messages in which the calls of one response stand together, and with its text.
+
+    An instrumentation may write a message for each. Before the next response all calls have a result.
+    """
+    out: list[Message] = []
+    for message in messages:
+        last = out[-1] if out else None
+        calls = message.get("tool_calls") if message["role"] == "assistant" and not message["content"] else None
+        if calls and last is not None and last["role"] == "assistant":
+            out[-1] = {**last, "tool_calls": [*last.get("tool_calls", ()), *calls]}
+        else:
+            out.append(message)
+    return out
 
 
 def _documents(value: Any) -> tuple[list[GivenChunk], bool]:

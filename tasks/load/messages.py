@@ -45,6 +45,7 @@ _FILES: Final = frozenset({"file", "document", "blob", "uri"})
 _CALL_IDS: Final = ("call_id", "tool_call_id", "toolCallId", "tool_use_id", "source_call_id", "id")
 _TOOL_NAMES: Final = ("name", "tool_name", "toolName", "function_name")
 _CONTENTS: Final = ("content", "value")
+_SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
 _SYSTEM: Final = ("system", "systemInstruction", "system_instruction", "instructions")
 _LISTS: Final = ("messages", "contents", "conversations", "input", "output")
 
@@ -194,7 +195,8 @@ def _tool(item: Any) -> Tool:
     tool: Tool = {"name": name}
     if isinstance(description := inner.get("description"), str):
         tool["description"] = description
-    schema = _first(inner, "parameters", "input_schema", "inputSchema", "parametersJsonSchema")
+    schema = _first(inner, *_SCHEMAS)
+    schema = as_arguments(schema) if isinstance(schema, str) else schema
     if isinstance(schema, Mapping):
         tool["parameters"] = schema
     hints = item.get("annotations")

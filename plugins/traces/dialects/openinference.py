@@ -38,7 +38,7 @@ OPENINFERENCE: Final = Dialect(
         "tool": {
             "name": ("tool.name",),
             "call_id": ("tool_call.id", "tool.id"),
-            "arguments": ("tool.parameters", "input.value"),
+            "arguments": ("input.value", "tool.parameters"),
             "result": ("output.value",),
         },
         "retriever": {"documents": ("retrieval.documents.N", "output.value")},

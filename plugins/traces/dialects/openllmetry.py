@@ -6,9 +6,12 @@ from typing import Final
 
 from leadline.plugins.traces.dialects.table import Dialect
 
+_ASKS: Final = ("chat", "completion", "response")
+
 OPENLLMETRY: Final = Dialect(
     kinds={
-        "llm.request.type": {"chat": "llm", "completion": "llm", "embedding": "other", "rerank": "other"},
+        "gen_ai.operation.name": {"response": "llm", "vector_db_retrieve": "retriever"},
+        "llm.request.type": {"embedding": "other", "rerank": "other"} | dict.fromkeys(_ASKS, "llm"),
         "traceloop.span.kind": {"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"},
     },
     fields={
@@ -27,6 +30,7 @@ OPENLLMETRY: Final = Dialect(
             "arguments": ("traceloop.entity.input",),
             "result": ("traceloop.entity.output",),
         },
+        "retriever": {"name": ("traceloop.entity.name",), "documents": ("traceloop.entity.output",)},
     },
     sessions=("traceloop.association.properties.*",),
 )

@@ -43,7 +43,7 @@ class Dialect:
     """A dialect; a name that ends in ``.N`` stands for all names that go on with numbers, which make a list.
 
     Attributes:
-        kinds: Attributes that tell what a span is, with their values in small letters.
+        kinds: Attributes that tell what a span is, with their values in small letters, ``*`` for any.
         fields: The attributes that hold what a span says, the most telling first.
         of_kind: Such attributes of spans of one kind, which count before those of any kind.
         sessions: Attributes that name the conversation; of ``metadata`` and ``*.`` those members that name a thread.
