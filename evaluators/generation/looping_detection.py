@@ -4,7 +4,8 @@ The longest substring that a text repeats without overlap is found exactly, by p
 Rosenberg 1972, https://doi.org/10.1145/800152.804905): every position gets a name for the ``2^k`` characters that begin
 there, equal names for equal substrings, and pairs of names make the names for twice the length. That takes
 ``O(n log^2 n)`` time and some 100 bytes of memory per character whatever the text is (a second or two for a million
-characters), and no hash stands for a substring.
+characters), and no hash stands for a substring. In a short text each stretch is looked for behind itself instead, which
+is a third of the work there.
 
 A substring of length L repeats when two of its occurrences begin L or more apart. If it does, so does its prefix of
 length L - 1: the lengths that repeat are all those up to the longest, which a binary search finds.
@@ -133,6 +134,9 @@ def _evidence(sentences: list[Sentence], unique: int, repeat: Repeat, size: int)
 _START: Final = 8
 """Length that fits into one number where a text has at most 256 kinds of characters; most texts repeat that much."""
 
+_SHORT: Final = 512
+"""Characters up to which searching a text is sooner done than starting some fifty operations on arrays."""
+
 T = TypeVar("T")
 
 
@@ -154,6 +158,30 @@ def longest_repeat(text: str) -> Repeat:
     Among equally long ones the one with the most occurrences without overlap is taken, then the one that comes
     first. The length is 0 when no character occurs twice.
     """
+    return repeat_in_short(text) if len(text) <= _SHORT else repeat_in_long(text)
+
+
+def repeat_in_short(text: str) -> Repeat:
+    """Find what :func:`longest_repeat` does by looking behind each stretch for another of it, in quadratic time."""
+    length, first = 1, dict[str, int]()
+    for start in range(len(text)):
+        if text.find(text[start : start + length], start + length) < 0:
+            continue
+        while text.find(text[start : start + length + 1], start + length + 1) >= 0:
+            length += 1
+            first = {}
+        first.setdefault(text[start : start + length], start)
+    if not first:
+        return Repeat(0, ())
+    longest = max(first, key=text.count)
+    starts = [first[longest]]
+    while (start := text.find(longest, starts[-1] + length)) >= 0:
+        starts.append(start)
+    return Repeat(length, tuple(starts))
+
+
+def repeat_in_long(text: str) -> Repeat:
+    """Find what :func:`longest_repeat` does, in near-linear time."""
     size = len(text)
     starts = np.arange(size, dtype=np.int64)
     known, named = _START, _name(_words(text), starts[: max(0, size - _START + 1)], _START)

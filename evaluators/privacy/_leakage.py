@@ -135,12 +135,16 @@ class LeakageEvaluator(RowEvaluator):
         """
         examples = self.params.exclude_documentation_examples
         allowed = frozenset(map(_plain, self.params.allow))
-        expected = [_plain(text) for text in row.expected_answers]
+
+        expected: list[str] | None = None  # made for the first finding; most rows have none
 
         def why(rule: PatternRule, text: str) -> str:
+            nonlocal expected
             plain = _plain(text)
             if plain in allowed or any(each.startswith("@") and plain.endswith(each) for each in allowed):
                 return ALLOWED
+            if expected is None:
+                expected = [_plain(text) for text in row.expected_answers]
             if any(plain in each for each in expected):
                 return EXPECTED
             if examples and _is_public(rule, plain):

@@ -14,7 +14,7 @@ import unicodedata
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -37,8 +37,9 @@ class PatternRule(BaseModel):
         description: What it finds, as a noun.
         regex: What it looks like. The group ``hit``, if there is one, is the finding without its surroundings.
         keywords: Strings one of which every match contains; a quick way past most texts.
-        prefixes: Strings one of which every match begins with; the regular expression is tried there only. Without
-            ``keywords`` and ``prefixes``, every match contains seven digits.
+        prefixes: Strings one of which every match begins with; the regular expression is tried there only.
+        digits: How many digits every match contains: none, one, or seven with little between them, which is the
+            default without ``keywords`` and ``prefixes``.
         check: Name of the check that what was matched must pass.
         label_before: Words that say what the number is; they must stand in the 80 characters before it, or
             ``label_after`` in the 30 after it. ``\\Z`` is the place where the number begins.
@@ -59,6 +60,7 @@ class PatternRule(BaseModel):
     regex: re.Pattern[str]
     keywords: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    digits: Literal[0, 1, 7] = Field(default_factory=lambda given: 0 if given["keywords"] or given["prefixes"] else 7)
     check: str | None = None
     label_before: re.Pattern[str] | None = None
     label_after: re.Pattern[str] | None = None
@@ -256,17 +258,13 @@ def _found(
     rules: Sequence[PatternRule], plain: str, known: Sequence[RuleMatch], why_aside: WhyAside | None
 ) -> list[RuleMatch]:
     """Return what is known, and what rules find elsewhere in a text that is folded."""
-    digits: bool | None = None
+    digits = 0 if _DIGIT.search(plain) is None else 1 if _SEVEN_DIGITS.search(plain) is None else 7
     found = [*known]
     taken = sorted((finding.start, finding.end) for finding in found)
     for rule in rules:
-        if rule.keywords:
-            worth_it = any(keyword in plain for keyword in rule.keywords)
-        elif rule.prefixes:
-            worth_it = True
-        else:
-            worth_it = digits = _DIGITS.search(plain) is not None if digits is None else digits
-        for new in _findings(rule, plain, why_aside) if worth_it else ():
+        if rule.digits > digits or (rule.keywords and not any(map(plain.__contains__, rule.keywords))):
+            continue
+        for new in _findings(rule, plain, why_aside):
             place = bisect(taken, (new.start, new.end))
             before, behind = taken[place - 1 : place], taken[place : place + 1]
             if all(end <= new.start for _, end in before) and all(start >= new.end for start, _ in behind):
@@ -275,7 +273,8 @@ def _found(
     return found
 
 
-_DIGITS: Final = re.compile(r"[0-9](?:[ ./()-]{0,2}[0-9]){6}")
+_DIGIT: Final = re.compile("[0-9]")
+_SEVEN_DIGITS: Final = re.compile(r"[0-9](?:[ ./()-]{0,2}[0-9]){6}")
 """Seven digits with little between them."""
 
 

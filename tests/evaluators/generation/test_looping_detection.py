@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import Row
-from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection, Repeat, longest_repeat
+from leadline.evaluators.generation.looping_detection import (
+    MOST_SPANS,
+    LoopingDetection,
+    Repeat,
+    longest_repeat,
+    repeat_in_long,
+    repeat_in_short,
+)
 from leadline.evaluators.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))
@@ -88,7 +95,7 @@ def brute_force(text):
 @example("abcdefgh abcdefgh")
 @example("abcabcXabc")
 def test_repeat_equals_brute_force(text):
-    assert longest_repeat(text) == brute_force(text)
+    assert repeat_in_short(text) == repeat_in_long(text) == brute_force(text)
 
 
 @settings(max_examples=30, deadline=None)
@@ -97,7 +104,8 @@ def test_a_planted_loop_is_found_among_many_kinds_of_characters(times, length, d
     kinds = [chr(point) for point in range(0x4E00, 0x4E00 + 600)]
     loop = "".join(draw.sample(kinds, length))
     text = "".join(draw.sample(kinds, 30)) + loop * (times + 1)
-    assert longest_repeat(text).length >= length * ((times + 1) // 2)
+    assert longest_repeat(text) == repeat_in_long(text)
+    assert repeat_in_long(text).length >= length * ((times + 1) // 2)
 
 
 def thue_morse(size):
