@@ -342,6 +342,7 @@ JOIN read_parquet({cases}) c USING (case_id)
 WHERE r.metadata <> '{{}}' AND c.metadata <> '{{}}'
 
 -- statement: write_digests
+-- The digests of some rows that follow each other.
 SELECT
     d.row_id,
     c.question,
@@ -359,4 +360,5 @@ FROM staged_digests d
 JOIN row_cases USING (row_id)
 JOIN case_digests c USING (case_id)
 LEFT JOIN both_digests b USING (row_id)
+WHERE row_id >= $first AND row_id < $end
 ORDER BY row_id

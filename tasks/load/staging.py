@@ -256,7 +256,8 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
     if staged.count(TURNS):
         _write(folder / TURNS_FILE, _turns(staged))
     connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
-    for table in ("models", "relationships", "digests"):
+    _write(folder / "digests.parquet", _digests(staged))
+    for table in ("models", "relationships"):
         connection.execute(
             f"COPY ({sql(f'load/write_{table}')}) TO {literal(folder / f'{table}.parquet')} "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
@@ -282,6 +283,13 @@ def _rows(staged: Staging) -> Iterator[pa.Table]:
         limits = {"first": first, "end": end}
         cases = staged.connection.sql(sql("load/cases_of_rows"), params=limits).to_arrow_table()["case_id"]
         yield rows.append_column("case_id", cases).select(_ROW_COLUMNS)
+
+
+def _digests(staged: Staging) -> Iterator[pa.Table]:
+    """Yield the digests of the rows; to sort those of all rows, all would have to be in memory."""
+    for first in range(0, staged.count(ROWS) or 1, ROW_GROUP):
+        limits = {"first": first, "end": first + ROW_GROUP}
+        yield staged.connection.sql(sql("load/write_digests"), params=limits).to_arrow_table()
 
 
 def _turns(staged: Staging) -> Iterator[pa.Table]:
