@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from leadline.evaluators.ground import count
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.prefect import outside_requests as outside
 from leadline.flows.shared.form import FormModel, Option
@@ -25,7 +25,7 @@ from leadline.flows.shared.settings import (
     StorePlace,
     TeamName,
 )
-from leadline.tasks.collect import Collected, Target, check_target, find_targets, read_targets
+from leadline.tasks.collect import Collected, ReplayRules, Target, check_target, find_targets, read_targets
 from leadline.tasks.collect import collect as ask_models
 from leadline.tasks.ledger.ledger import new_name, open_ledger, read_ledger
 from leadline.tasks.load.dataset import LoadedDataset, load_dataset
@@ -67,6 +67,29 @@ class CollectConfig(FormModel):
     max_cost: Annotated[float | None, Option(metavar="USD")] = Field(
         None, ge=0, description="US dollars that may be spent. Default: no limit."
     )
+    copies: Annotated[int, Option(metavar="N")] = Field(
+        1, ge=1, le=1000, description="How often each case is asked; each copy is a trial of its own, as for pass^k."
+    )
+    replay: Literal["own", "teacher-forced"] = Field(
+        "own",
+        description="History of a conversation that is held anew: the model's own answers; or the recorded ones, so "
+        "that each turn is asked by itself.",
+    )
+    on_unrecorded: Literal["error", "live", "simulate"] = Field(
+        "error",
+        description="Calls of tools whose result is not recorded: an error of the instrument; live: made on the tool "
+        "source; simulate: the tool source, a model, writes the result.",
+    )
+    tool_source: Annotated[ModelName | None, Option(metavar="M")] = Field(
+        None, description="Target that gives such results, named as a model is: mcp+…, http://…, python:… or a model."
+    )
+    max_turns: Annotated[int, Option(metavar="N")] = Field(50, ge=1, description="Turns of a conversation, at most.")
+    max_rounds: Annotated[int, Option(metavar="N")] = Field(
+        20, ge=1, description="Replies in a turn, at most, where tools are called."
+    )
+    max_seconds: Annotated[float, Option(metavar="S")] = Field(
+        1800.0, gt=0, description="Seconds that the replies in a conversation may take together."
+    )
     team: TeamName = None
     format: FormatName = Field("auto", description="How the suite is read.")
     map: ColumnMapping = Field({})
@@ -74,6 +97,12 @@ class CollectConfig(FormModel):
         None, description="The dataset to write. Default: SUITE.answers.jsonl here."
     )
     store: StorePlace = None
+
+    @model_validator(mode="after")
+    def _check_tool_source(self) -> Self:
+        if (self.on_unrecorded == "error") != (self.tool_source is None):
+            raise ValueError("on_unrecorded live or simulate needs a tool_source, and a tool_source one of them")
+        return self
 
 
 class CollectResult(BaseModel):
@@ -91,6 +120,7 @@ class CollectResult(BaseModel):
     unasked: int = Field(0, description="Rows of cases without a question.")
     calls: int = Field(description="Calls made now that were answered.")
     reused: int = Field(description="Answers that the ledger had.")
+    stopped: int = Field(0, description="Conversations that a limit ended.")
     cost_usd: float = Field(description="What the calls made now cost, as far as their price is known.")
     unknown_price: int = Field(0, description="Calls made now whose price is not known.")
     seconds: float = Field(description="Seconds from the command, or from the call, to the end.")
@@ -106,6 +136,8 @@ class Collection:
         targets: The models to ask.
         output: The dataset to write.
         limits: The budget.
+        copies: How often each case is asked.
+        rules: How conversations are held.
     """
 
     store: Store
@@ -113,6 +145,8 @@ class Collection:
     targets: tuple[Target, ...]
     output: Path
     limits: Limits
+    copies: int = 1
+    rules: ReplayRules = field(default_factory=ReplayRules)
 
     def collected(self, steps: JobSteps) -> CollectResult:
         """Ask the models, as one step, and return where the dataset is and what became of the calls."""
@@ -127,6 +161,8 @@ class Collection:
             self.output,
             ledger=open_ledger(self.store, name, Limits(team=self.limits.team)),  # the own budget stays in this process
             limits=self.limits,
+            copies=self.copies,
+            rules=self.rules,
             progress=lambda model, finished, total: report("collect", model, finished, total),
         )
         spent = read_ledger(self.store).total(name)  # replies without an answer were paid for as well
@@ -144,6 +180,7 @@ class Collection:
             unasked=done.unasked,
             calls=spent.answered,
             reused=done.reused,
+            stopped=done.stopped,
             cost_usd=spent.cost_usd,
             unknown_price=spent.unknown_price,
             seconds=round(time.monotonic() - started, 2),
@@ -170,15 +207,20 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
                 dataset cannot be written.
             DatasetError: The suite was refused.
         """
-        targets = _targets(config)
+        targets, source = _targets(config), _tool_source(config)
+        every = (*targets, *([source] if source else []))
         limits = limits_for(config.max_calls, config.max_cost, config.team)
-        require_target_prices(targets, limits)
+        require_target_prices(every, limits)
         output = output_file(config.output, f"{Path(config.suite).stem}.answers.jsonl", sources=[config.suite])
-        for target in targets:
+        for target in every:
             check_target(target)
         store = Store.open(config.store)
         how = reading(config.map, format=config.format)
-        return Collection(store, load_dataset(store, config.suite, cases_only=True, **how), targets, output, limits)
+        suite = load_dataset(store, config.suite, cases_only=True, **how)
+        rules = ReplayRules(
+            config.replay, config.on_unrecorded, source, config.max_turns, config.max_rounds, config.max_seconds
+        )
+        return Collection(store, suite, targets, output, limits, config.copies, rules)
 
     def run(self, config: CollectConfig, checked: Collection, steps: JobSteps) -> CollectResult:
         """Collect answers.
@@ -193,7 +235,8 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
         for file in config.targets:
             rules.check_file("targets file", file)
         own = [target for file in config.targets for target in read_targets(Path(file))]
-        for target in _targets(config):
+        source = _tool_source(config)
+        for target in (*_targets(config), *([source] if source else [])):
             outside.check_target(rules, target, own)
 
     def notices(self, checked: Collection) -> Iterable[str]:
@@ -210,6 +253,8 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
             yield "Errors", f"{result.failed:,}"
         if result.truncated:
             yield "Cut off", f"{count(result.truncated, 'answer')}, at the token limit"
+        if result.stopped:
+            yield "Stopped", f"{count(result.stopped, 'conversation')}, at a limit"
         if result.unasked:
             yield "Unasked", f"{count(result.unasked, 'row')} of cases without a question"
         yield "Dataset", str(result.dataset)
@@ -238,9 +283,27 @@ def require_target_prices(targets: Sequence[Target], limits: Limits) -> None:
 
 def _targets(config: CollectConfig) -> tuple[Target, ...]:
     """Return the models to ask."""
-    of_named = ("api_base", "api_key_env", "system", "temperature", "max_tokens")
-    defaults = {name: getattr(config, name) for name in of_named}
-    return find_targets(config.targets, config.models, version=config.version, defaults=defaults)
+    found = find_targets(config.targets, config.models, version=config.version, defaults=_defaults(config))
+    asked = tuple(target for target in found if config.models or target.key != config.tool_source)
+    if not asked:
+        raise UsageError(
+            "The targets files have a tool source, and no model.",
+            hint="Add: --model MODEL",
+            code=ErrorCode.COLLECT_NO_MODEL,
+        )
+    return asked
+
+
+def _tool_source(config: CollectConfig) -> Target | None:
+    """Return the target that gives results of tools that are not recorded."""
+    if config.tool_source is None:
+        return None
+    (source,) = find_targets(config.targets, [config.tool_source], defaults=_defaults(config) | {"system": None})
+    return source
+
+
+def _defaults(config: CollectConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in ("api_base", "api_key_env", "system", "temperature", "max_tokens")}
 
 
 def _summary(result: CollectResult) -> str:

@@ -58,6 +58,10 @@ OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIO
 """What a model made, and how long that took: absent where its host returned an error instead, however soon."""
 
 
+WHOLE: Final = frozenset({RowField.MESSAGES, RowField.EXPECTED_TOOL_CALLS, RowField.SCENARIO})
+"""Fields that an evaluator of conversations reads to say what one came to: nothing, where its host broke it off."""
+
+
 class Reason(StrEnum):
     """The reason that a row is unscored: always a failure of the instrument or the host, never a bad score.
 

@@ -36,9 +36,11 @@ from leadline.evaluators.judge_client.transport import (
     end_of,
     failure_of,
     name_of,
+    request_of,
     seconds_of,
     text_of,
     tokens_of,
+    with_calls,
 )
 from leadline.evaluators.settings import JudgeConfig
 
@@ -76,13 +78,14 @@ class LiteLLMTransport:
         except UsageError as error:
             raise Refused(str(error), every=True) from None
         started = time.perf_counter()
+        asked, calls_tools = request_of(messages)
         exchange = Exchange(config.max_reply, config.timeout_s)
         token = current.set(exchange)
         try:
             async with Deadline(config.timeout_s + (0.0 if self._ready else READY_S)):
                 response = await self._api.acompletion(
                     model=config.model,
-                    messages=messages,
+                    **asked,
                     api_base=config.api_base,
                     api_key=key,
                     temperature=config.temperature,
@@ -94,11 +97,11 @@ class LiteLLMTransport:
                     num_retries=0,
                     max_retries=0,
                 )
-            return _reply(config, response, time.perf_counter() - started)
+            return _reply(config, response, time.perf_counter() - started, calls_tools)
         except TimeoutError:
             raise Transient(f"no reply within {config.timeout_s:g} s", overloaded=True) from None
         except Exception as error:  # without its cause, which may hold the key
-            reply = _own_reading(config, exchange, time.perf_counter() - started)
+            reply = _own_reading(config, exchange, time.perf_counter() - started, calls_tools)
             if reply is not None:
                 return reply
             raise _meaning(self._api, config, error, exchange) from None
@@ -126,7 +129,7 @@ def _knows_schemas(api: ModuleType, model: str) -> bool:
     return _schemas_known[model]
 
 
-def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
+def _reply(config: JudgeConfig, response: Any, seconds: float, calls_tools: bool) -> Reply:
     if not response.choices:
         raise Transient("what came has no message", answered=True)
     choice = response.choices[0]
@@ -134,8 +137,9 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
     sent, replied = tokens_of({name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")})
     content = choice.message.content
     text = text_of(content) or text_of(getattr(choice.message, "refusal", None))
+    calls = [call.model_dump() for call in choice.message.tool_calls or ()] if calls_tools else None
     return Reply(
-        text=text,
+        text=text if calls is None else with_calls(text, calls),
         finish_reason=end_of(choice.finish_reason or "stop", text, content),
         input_tokens=sent,
         output_tokens=replied,
@@ -153,18 +157,19 @@ def _cost(config: JudgeConfig, response: Any, sent: int | None, replied: int | N
     return response._hidden_params.get("response_cost") if price is None else price
 
 
-def _own_reading(config: JudgeConfig, exchange: Exchange, seconds: float) -> Reply | None:
+def _own_reading(config: JudgeConfig, exchange: Exchange, seconds: float, calls_tools: bool) -> Reply | None:
     """Return a reply of the OpenAI protocol that LiteLLM cannot read, such as one whose content is no text.
 
     Args:
         exchange: What came.
         seconds: Time that it took.
+        calls_tools: Whether it may call tools.
     """
     response = exchange.response
     if exchange.failure is not None or response is None or not 200 <= response.status < 300:
         return None
     try:
-        return reply_of(config, response, seconds)
+        return reply_of(config, response, seconds, calls_tools=calls_tools)
     except AttemptError:
         return None
 

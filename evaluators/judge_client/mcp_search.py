@@ -1,4 +1,4 @@
-"""The client of an MCP server's search tool (Model Context Protocol), started here as a process or reached over HTTP.
+"""The client of an MCP server's tools (Model Context Protocol), started here as a process or reached over HTTP.
 
 A server is kept for as long as it is asked; an idle one is let go. What it may send is limited, since the ``mcp``
 package limits nothing but events of a stream: a message over HTTP is one body, one over standard output is one line.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,6 +23,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.types import CallToolResult
 
 from leadline.evaluators.ground import remember_variable
 from leadline.evaluators.judge_client.http_client import NOT_COMPRESSED, in_mebibytes
@@ -40,6 +41,13 @@ _ARGUMENTS: Final = ("query", "q", "search", "search_query", "text", "input", "q
 Place: TypeAlias = str | tuple[str, ...]
 """The address of a server, or the command that starts it, with its arguments."""
 
+Headers: TypeAlias = Mapping[str, str]
+Schemas: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""The schemas of the arguments of a server's tools, by their names."""
+
+Choice: TypeAlias = Callable[[Schemas], tuple[str, Mapping[str, Any]]]
+"""Returns the tool to call and its arguments; raises ``LookupError`` where the server has no such tool."""
+
 
 @dataclass
 class _McpServer:
@@ -47,25 +55,26 @@ class _McpServer:
 
     Attributes:
         shown: Its name in errors, without a command's arguments, which may contain a key.
-        tool: The tool's name, or ``""`` to find it.
         most: Bytes that a message over HTTP, or characters that a line of its output, may have.
-        started: The client, the tool's name and the name of its argument; fails when the server does not start.
+        headers: What is sent with every request over HTTP.
+        started: The client and the tools; fails when the server does not start.
         asked: Set with every question.
         closing: Set when it is to end now.
     """
 
     place: Place
     shown: str
-    tool: str
     most: int
-    started: asyncio.Future[tuple[Client, str, str]]
+    headers: Headers
+    started: asyncio.Future[tuple[Client, Schemas]]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     closing: bool = False
     in_flight: int = 0
     task: asyncio.Task[None] | None = None
 
 
-_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Place, str], _McpServer]]] = WeakKeyDictionary()
+_Key: TypeAlias = tuple[Place, tuple[tuple[str, str], ...]]
+_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _McpServer]]] = WeakKeyDictionary()
 
 
 async def ask(place: Place, tool: str, query: str, *, shown: str, timeout_s: float, most: int) -> object:
@@ -81,23 +90,18 @@ async def ask(place: Place, tool: str, query: str, *, shown: str, timeout_s: flo
     Raises:
         OSError: The server or its tool failed; the next question starts afresh.
     """
-    loop = asyncio.get_running_loop()
-    servers = _servers.setdefault(loop, {})
-    server = servers.get((place, tool))
-    if server is None:
-        server = servers[place, tool] = _McpServer(place, shown, tool, most, loop.create_future())
-        server.task = loop.create_task(_keep(server))
-    server.in_flight += 1
-    server.asked.set()
+    key = os.environ.get(SEARCH_KEY_VARIABLE)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    def search(tools: Schemas) -> tuple[str, Mapping[str, Any]]:
+        name, schema = tool_of(tools, tool)
+        return name, {query_argument(name, schema): query}
+
     try:
-        client, name, argument = await asyncio.shield(server.started)
-        result = await client.call_tool(name, {argument: query}, read_timeout_seconds=timeout_s)
-    except BaseException:
-        _let_go(server)
-        raise
-    finally:
-        server.in_flight -= 1
-    texts = [block.text for block in result.content if block.type == "text"]
+        result = await call(place, search, shown=shown, timeout_s=timeout_s, most=most, headers=headers)
+    except LookupError as error:
+        raise OSError(f"the MCP server {shown} cannot be asked: {error}") from None
+    texts = texts_of(result)
     if result.is_error:
         raise OSError(f"the tool said: {' '.join(texts)[:200]}")
     structured = result.structured_content if isinstance(result.structured_content, Mapping) else {}
@@ -105,11 +109,56 @@ async def ask(place: Place, tool: str, query: str, *, shown: str, timeout_s: flo
     return next((found for found in lists if isinstance(found, list)), None) or texts
 
 
+def texts_of(result: CallToolResult) -> list[str]:
+    """Return the texts of a result."""
+    return [block.text for block in result.content if block.type == "text"]
+
+
+async def call(
+    place: Place, choose: Choice, *, shown: str, timeout_s: float, most: int, headers: Headers
+) -> CallToolResult:
+    """Call a tool, and return its result, which may be that it failed.
+
+    Args:
+        choose: Says which tool, and with what.
+        shown: The server's name in errors.
+        timeout_s: Longest time that the tool may take.
+        most: Size that a message may have. A server that runs already keeps the limit that it was started with.
+        headers: What is sent with every request over HTTP.
+
+    Raises:
+        OSError: The server failed; the next call starts it afresh.
+        LookupError: It has no such tool.
+    """
+    loop = asyncio.get_running_loop()
+    servers = _servers.setdefault(loop, {})
+    server = servers.get(_key(place, headers))
+    if server is None:
+        server = servers[_key(place, headers)] = _McpServer(place, shown, most, headers, loop.create_future())
+        server.task = loop.create_task(_keep(server))
+    server.in_flight += 1
+    server.asked.set()
+    try:
+        client, tools = await asyncio.shield(server.started)
+        name, arguments = choose(tools)
+        return await client.call_tool(name, dict(arguments), read_timeout_seconds=timeout_s)
+    except BaseException as error:
+        if not isinstance(error, LookupError):  # the server is well
+            _let_go(server)
+        raise
+    finally:
+        server.in_flight -= 1
+
+
+def _key(place: Place, headers: Headers) -> _Key:
+    return place, tuple(sorted(headers.items()))
+
+
 def _let_go(server: _McpServer) -> None:
     """End a server once nobody waits for it; who asks from now on gets a new one."""
     servers = _servers.get(asyncio.get_running_loop(), {})
-    if servers.get((server.place, server.tool)) is server:
-        del servers[server.place, server.tool]
+    if servers.get(_key(server.place, server.headers)) is server:
+        del servers[_key(server.place, server.headers)]
     server.closing = True
     server.asked.set()
 
@@ -120,8 +169,8 @@ async def _keep(server: _McpServer) -> None:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(START_S):
                 client = await stack.enter_async_context(await _client(server, stack))
-                found = await _tool(client, server.tool)
-            server.started.set_result((client, *found))
+                tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+            server.started.set_result((client, tools))
             while server.in_flight or not server.closing:
                 server.asked.clear()
                 try:
@@ -147,7 +196,7 @@ def _cause(error: BaseException) -> str:
 
 async def _client(server: _McpServer, stack: AsyncExitStack) -> Client:
     if isinstance(server.place, str):
-        http = await stack.enter_async_context(_bounded_http_client(server.most))
+        http = await stack.enter_async_context(_bounded_http_client(server.most, server.headers))
         return Client(streamable_http_client(server.place, http_client=http))
     silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - the stack does
     program, *arguments = server.place
@@ -166,25 +215,36 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def _tool(client: Client, name: str) -> tuple[str, str]:
-    """Return the tool to ask, and which of its arguments takes the query."""
-    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+def tool_of(tools: Schemas, name: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the tool to ask with its schema: the one named, else the only one, else ``search``.
+
+    Raises:
+        LookupError: There is none of the name.
+    """
     name = name or (next(iter(tools)) if len(tools) == 1 else "search")
     if name not in tools:
         known = ", ".join(sorted(tools))[:300] or "none"
         raise LookupError(f"it has no tool {name!r}; its tools are {known} (name one with #TOOL at the end)")
-    schema = tools[name].input_schema
+    return name, tools[name]
+
+
+def query_argument(name: str, schema: Mapping[str, Any]) -> str:
+    """Return which argument of a tool takes a query.
+
+    Raises:
+        LookupError: It needs more than one.
+    """
     properties, required = schema.get("properties") or {}, schema.get("required") or []
     for argument in _ARGUMENTS:
         if argument in properties and set(required) <= {argument}:
-            return name, argument
+            return argument
     if len(required) == 1:
-        return name, str(required[0])
+        return str(required[0])
     needed = ", ".join(map(str, required)) or "nothing"
     raise LookupError(f"its tool {name!r} does not take one query (it needs {needed})")
 
 
-def _bounded_http_client(most: int) -> httpx2.AsyncClient:
+def _bounded_http_client(most: int, headers: Headers) -> httpx2.AsyncClient:
     """Return a client that reads no larger body, and none that is compressed, which was not asked for."""
 
     async def bound(response: httpx2.Response) -> None:
@@ -194,8 +254,7 @@ def _bounded_http_client(most: int) -> httpx2.AsyncClient:
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = _BoundedBody(response.stream, most)
 
-    key = os.environ.get(SEARCH_KEY_VARIABLE)
-    client = create_mcp_http_client({**NOT_COMPRESSED, **({"Authorization": f"Bearer {key}"} if key else {})})
+    client = create_mcp_http_client({**NOT_COMPRESSED, **headers})
     client.event_hooks = {"response": [bound]}
     return client
 

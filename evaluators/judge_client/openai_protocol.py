@@ -30,9 +30,11 @@ from leadline.evaluators.judge_client.transport import (
     end_of,
     failure_of,
     name_of,
+    request_of,
     seconds_of,
     text_of,
     tokens_of,
+    with_calls,
 )
 from leadline.evaluators.settings import JudgeConfig
 
@@ -103,9 +105,12 @@ class OpenAITransport:
     ) -> Reply:
         """See :class:`leadline.evaluators.judge_client.transport.Transport`."""
         base = config.api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI
-        body: dict[str, Any] = {"model": self._name, "messages": messages, "max_tokens": max_tokens, "stream": False}
+        asked, calls_tools = request_of(messages)
+        body: dict[str, Any] = {"model": self._name, **asked, "max_tokens": max_tokens, "stream": False}
         body |= {name: value for name in _OPTIONAL if (value := getattr(config, name)) is not None}
-        attempt = _Attempt(config, base.rstrip("/"), _servers.setdefault((base, self._name), _Server()), body)
+        attempt = _Attempt(
+            config, base.rstrip("/"), _servers.setdefault((base, self._name), _Server()), body, calls_tools
+        )
         if schema is None or config.structured == "off":
             return await attempt.ask()
         if config.structured == "json_object":
@@ -123,13 +128,17 @@ class _Attempt:
         base: Address of the server.
         server: What is known of the model there.
         body: The request, but for the form of the reply.
+        calls_tools: Whether the reply may call tools.
     """
 
-    def __init__(self, config: JudgeConfig, base: str, server: _Server, body: Mapping[str, Any]) -> None:
+    def __init__(
+        self, config: JudgeConfig, base: str, server: _Server, body: Mapping[str, Any], calls_tools: bool
+    ) -> None:
         self._config = config
         self._url = f"{base}/chat/completions"
         self._server = server
         self._body = body
+        self._calls_tools = calls_tools
         self._headers = _headers(config)
 
     async def ask_in_form(self, form: Mapping[str, Any]) -> Reply:
@@ -233,7 +242,7 @@ class _Attempt:
                 without_secrets(f"HTTP {response.status}: {_said(response, document_of(response))}"),
                 seconds_of(retry_after) if retry_after else None,
             )
-        return reply_of(config, response, time.perf_counter() - started)
+        return reply_of(config, response, time.perf_counter() - started, calls_tools=self._calls_tools)
 
 
 def _headers(config: JudgeConfig) -> dict[str, str]:
@@ -289,12 +298,13 @@ def _said(response: Response, document: Any) -> str:
     return f"it redirects to {where}" if where else said[: 10 * _SHOWN]
 
 
-def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
+def reply_of(config: JudgeConfig, response: Response, seconds: float, *, calls_tools: bool = False) -> Reply:
     """Read a reply of the protocol whose status is one of success.
 
     Args:
         response: What came.
         seconds: Time that it took.
+        calls_tools: Whether the text is to be the whole message, which may call tools.
 
     Raises:
         AttemptError: It is none, or says that something failed.
@@ -318,8 +328,9 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
     ended = _FINISHED.get(ended.lower(), ended) if isinstance(ended, str) else "stop"
     content = message.get("content")
     text = text_of(content) or text_of(message.get("refusal"))
+    said = _REASONING.sub("", text)
     return Reply(
-        text=_REASONING.sub("", text),
+        text=with_calls(said, message.get("tool_calls")) if calls_tools else said,
         finish_reason=end_of(ended, text, content),
         input_tokens=sent,
         output_tokens=replied,

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -52,7 +52,9 @@ _KEY_NAME: Final = re.compile(
 """How the name of a parameter or an option ends that takes a key."""
 
 _STDIO: Final = "mcp+stdio:"
-_MCP: Final = "mcp+"
+MCP: Final = "mcp+"
+"""Begins the name of a server that speaks MCP."""
+
 _TOOL: Final = re.compile(r"#([\w./-]{1,128})$")
 
 _places: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]] = WeakKeyDictionary()
@@ -104,14 +106,14 @@ def search_tool(name: str) -> Search:
     Raises:
         UsageError: There is none, or a password or key stands in its name, which reports show.
     """
-    if _holds_key(name):
+    if holds_key(name):
         raise UsageError(
             "The search tool's name holds a password or a key, and would stand in reports.",
             hint=f"Leave it out, and set {SEARCH_KEY_VARIABLE}, which an endpoint gets as bearer token.",
             code=ErrorCode.JUDGE_SEARCH_TOOL,
         )
     limits = SearchLimits.of_environment()
-    if name.startswith(_MCP):
+    if name.startswith(MCP):
         return _mcp_tool(name, limits)
     if urlsplit(name).scheme in ("http", "https"):
         return _guarded(name, limits, lambda query: _fetched(name, query, limits))
@@ -127,29 +129,58 @@ def search_tool(name: str) -> Search:
 
 
 def _mcp_tool(name: str, limits: SearchLimits) -> Search:
-    named = _TOOL.search(name)
-    tool, rest = (named[1], name[: named.start()]) if named else ("", name)
-    place: str | tuple[str, ...]
-    if rest.startswith(_STDIO):
-        place = _command(rest.removeprefix(_STDIO))
-        shown = Path(place[0]).name
-    else:
-        place = _address(rest.removeprefix(_MCP))
-        shown = urlsplit(place).hostname or ""
-    if find_spec("mcp") is None:
-        raise UsageError(
-            "The search tool needs the package mcp.",
-            hint="Install it: pip install -c constraints.txt -e '.[mcp]'",
-            code=ErrorCode.CONFIG_PACKAGE,
-        )
+    server = mcp_server(name)
 
     async def call(query: str) -> object:
         from leadline.evaluators.judge_client import mcp_search  # seconds, which a plan should not take
 
-        query = without_surrogates(query)
-        return await mcp_search.ask(place, tool, query, shown=shown, timeout_s=limits.timeout_s, most=limits.max_reply)
+        return await mcp_search.ask(
+            server.place,
+            server.tool,
+            without_surrogates(query),
+            shown=server.shown,
+            timeout_s=limits.timeout_s,
+            most=limits.max_reply,
+        )
 
-    return _guarded(name, limits, call, shown)
+    return _guarded(name, limits, call, server.shown)
+
+
+class McpServer(NamedTuple):
+    """A server that speaks MCP, as a name such as ``mcp+https://HOST/mcp#TOOL`` gives it.
+
+    Attributes:
+        place: Its address, or the command that starts it.
+        tool: The tool that is meant; ``""`` where none is named.
+        shown: What it is called in errors, without a command's arguments, which may hold a key.
+    """
+
+    place: str | tuple[str, ...]
+    tool: str
+    shown: str
+
+
+def mcp_server(name: str) -> McpServer:
+    """Return the server of a name.
+
+    Raises:
+        UsageError: The name cannot be read, or the server's program or the package for it is not on this machine.
+    """
+    named = _TOOL.search(name)
+    tool, rest = (named[1], name[: named.start()]) if named else ("", name)
+    if rest.startswith(_STDIO):
+        command = _command(rest.removeprefix(_STDIO))
+        server = McpServer(command, tool, Path(command[0]).name)
+    else:
+        address = _address(rest.removeprefix(MCP))
+        server = McpServer(address, tool, urlsplit(address).hostname or "")
+    if find_spec("mcp") is None:
+        raise UsageError(
+            "A server that speaks MCP needs the package mcp.",
+            hint="Install it: pip install -c constraints.txt -e '.[mcp]'",
+            code=ErrorCode.CONFIG_PACKAGE,
+        )
+    return server
 
 
 def _command(text: str) -> tuple[str, ...]:
@@ -157,17 +188,17 @@ def _command(text: str) -> tuple[str, ...]:
         command = tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(
-            f"The command of the search tool cannot be read: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
+            f"The command of the MCP server cannot be read: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
         ) from None
     if not command:
         raise UsageError(
-            "The search tool names no command.",
+            "The MCP server's name names no command.",
             hint="Write: mcp+stdio:COMMAND ARGUMENTS",
             code=ErrorCode.JUDGE_SEARCH_TOOL,
         )
     if shutil.which(command[0]) is None:
         raise UsageError(
-            f"The search tool's program {command[0][:200]!r} is not on this machine.", code=ErrorCode.JUDGE_SEARCH_TOOL
+            f"The MCP server's program {command[0][:200]!r} is not on this machine.", code=ErrorCode.JUDGE_SEARCH_TOOL
         )
     return command
 
@@ -177,13 +208,13 @@ def _address(text: str) -> str:
         return address_without_secrets(text)
     except ValueError as error:
         raise UsageError(
-            f"The search tool's address {error}.",
+            f"The MCP server's address {error}.",
             hint="Write mcp+https://HOST/mcp or mcp+stdio:COMMAND ARGUMENTS",
             code=ErrorCode.JUDGE_SEARCH_TOOL,
         ) from None
 
 
-def _holds_key(name: str) -> bool:
+def holds_key(name: str) -> bool:
     """Return whether user info, a query's parameter or a command's option in a tool's name looks like a key.
 
     Raises:

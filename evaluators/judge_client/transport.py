@@ -5,8 +5,9 @@ The client is the one owner of retries, so no transport makes a second attempt.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -20,6 +21,10 @@ _REFUSES_ALL: Final = frozenset({401, 402, 403, 404})
 
 NO_TEXT: Final = "no_text"
 """The end of a reply whose content is a number, an object or nothing: no empty answer, and nothing to be read."""
+
+CONVERSATION: Final = "conversation"
+"""Role of a message that stands for a whole conversation: its content are ``messages`` and ``tools`` in OpenAI's form,
+as JSON. The reply is the assistant's message, as JSON too, since it may call tools."""
 
 MOST_TOKENS: Final = 100_000_000
 """Ten times the longest context of any model: no question or reply has more."""
@@ -130,6 +135,18 @@ def text_of(content: object) -> str:
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
         content = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     return without_surrogates(content) if isinstance(content, str) else ""
+
+
+def request_of(messages: Sequence[Mapping[str, str]]) -> tuple[dict[str, Any], bool]:
+    """Return messages as a request's parameters, and whether they are a conversation whose reply may call tools."""
+    if messages[0]["role"] != CONVERSATION:
+        return {"messages": messages}, False
+    return {name: value for name, value in json.loads(messages[0]["content"]).items() if value}, True
+
+
+def with_calls(text: str, calls: object) -> str:
+    """Return the assistant's message as JSON: its text, and the tools that it calls."""
+    return json.dumps({"content": text, "tool_calls": calls if isinstance(calls, list) else []}, ensure_ascii=False)
 
 
 def end_of(finish_reason: str, text: str, content: object) -> str:

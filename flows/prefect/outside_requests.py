@@ -210,7 +210,9 @@ def check_target(rules: Allowed, target: Target, own: Sequence[Target]) -> None:
                 if written and filled and "{{" in urlsplit(written).netloc:
                     rules.check_address("The target", filled)
             return
-    if target.function:
+    if target.mcp:
+        _check_search_tool(rules, target.mcp, "The target")
+    elif target.function:
         rules.check_named("The target", target.function, "allowed_callables")
     elif target.url:
         rules.check_address("The target", target.url)
@@ -274,12 +276,12 @@ def _check_model(rules: Allowed, what: str, model: str, api_base: str | None, ke
         rules.check_named(what, key_variable, "allowed_key_variables")
 
 
-def _check_search_tool(rules: Allowed, tool: str) -> None:
+def _check_search_tool(rules: Allowed, tool: str, what: str = "The search tool") -> None:
     address = tool.removeprefix("mcp+")
     if urlsplit(address).scheme in ("http", "https"):
-        rules.check_address("The search tool", address)
+        rules.check_address(what, address)
     else:
-        rules.check_named("The search tool", tool, "allowed_callables")
+        rules.check_named(what, tool, "allowed_callables")
 
 
 def _search_tools(params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Putting one case to one model, by HTTP, by LiteLLM or as a Python function: the call, and the answer in its reply."""
+"""Putting one case to one model, by HTTP, LiteLLM, MCP or as a Python function: the call, and the answer in a reply."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -24,6 +25,7 @@ from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.http_client import exchange
 from leadline.evaluators.judge_client.providers import check_provider, remote_transport
 from leadline.evaluators.judge_client.transport import (
+    CONVERSATION,
     NO_TEXT,
     AttemptError,
     Refused,
@@ -35,8 +37,10 @@ from leadline.evaluators.judge_client.transport import (
 from leadline.evaluators.settings import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.collect.cases import Case
+from leadline.tasks.collect.mcp_target import McpTransport
 from leadline.tasks.collect.targets import Target
-from leadline.tasks.collect.templates import TargetAnswer, plain, render_json, render_text
+from leadline.tasks.collect.templates import ReplyFailed, TargetAnswer, plain, render_json, render_text
+from leadline.tasks.load.messages import messages_with_ids
 from leadline.tasks.load.values import ValueFault
 
 MOST_REPLIES: Final = 10
@@ -97,7 +101,7 @@ class Asker:
             call_cost=target.call_cost_usd,
         )
 
-    async def ask(self, case: Case, repeat: int) -> TargetAnswer:
+    async def ask(self, case: Case, repeat: int, copy: int = 0) -> TargetAnswer:
         """Return the answer to a case, or the error that came instead; never raises for what the model does.
 
         A reply of an earlier run in which no answer was found is read again for free, since the target may now tell
@@ -105,24 +109,29 @@ class Asker:
 
         Args:
             repeat: Number of earlier cases with the same question.
+            copy: Which copy of the case it is; each is asked by itself.
         """
         try:
             messages = self._messages(case)
+            # Where a server keeps the conversation, what is sent may be equal in two turns.
+            place = [len(case.messages)] if case.conversation_id else []
             for attempt in range(MOST_REPLIES):
                 call = Call(
                     judge=self._identity,
                     purpose=f"collect:{self.target.key}",
                     messages=messages,
-                    canonical=json.dumps(messages, ensure_ascii=False),
+                    canonical=json.dumps([*messages, *place], ensure_ascii=False),
                     trial=repeat,
                     attempt=attempt,
+                    cache_salt=f"copy {copy}" if copy else "",
                 )
                 reply = await self._client.ask(call)
                 try:
-                    return self._read(reply)
+                    return self._read(reply, case)
                 except ValueFault as error:
-                    if not reply.earlier or attempt == MOST_REPLIES - 1:
-                        return TargetAnswer(error=str(error), reused=reply.from_ledger)
+                    failed = isinstance(error, ReplyFailed)
+                    if not reply.earlier or attempt == MOST_REPLIES - 1 or (failed and case.tool_call is not None):
+                        return TargetAnswer(error=str(error), reused=reply.from_ledger, said_failed=failed)
         except JudgeError as error:
             return TargetAnswer(error=error.message, unavailable=isinstance(error, JudgeUnavailable))
         except ValueFault as error:
@@ -132,28 +141,43 @@ class Asker:
     def _messages(self, case: Case) -> tuple[Mapping[str, str], ...]:
         """Return the message to send: a conversation, a request, or the case itself."""
         target = self.target
-        if target.kind == "http":
+        if target.kind in ("http", "mcp"):
             return ({"role": "request", "content": json.dumps(_request_of(target, case), ensure_ascii=False)},)
         if target.kind == "function":
-            return ({"role": "case", "content": json.dumps(case.values(), ensure_ascii=False)},)
-        question = case.question if target.prompt is None else render_text(target.prompt, _named(case))
+            return ({"role": "case", "content": json.dumps(case.asked(), ensure_ascii=False)},)
         system = ({"role": "system", "content": target.system},) if target.system else ()
-        return (*system, {"role": "user", "content": question})
+        if case.conversation_id and case.tool_call is None:
+            said = [message for message in case.messages if not system or message["role"] != "system"]
+            whole = {"messages": [*system, *map(partial(self._prompted, case), said)], "tools": case.tools}
+            return ({"role": CONVERSATION, "content": json.dumps(whole, ensure_ascii=False)},)
+        return (*system, self._prompted(case, {"role": "user", "content": case.question}))
 
-    def _read(self, reply: Reply) -> TargetAnswer:
+    def _prompted(self, case: Case, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a message as it is sent: what the user says in the template of the target, if it has one."""
+        if self.target.prompt is None or message["role"] != "user":
+            return message
+        content = render_text(self.target.prompt, _named(case) | {"question": message["content"]})
+        return {**message, "content": content}
+
+    def _read(self, reply: Reply, case: Case) -> TargetAnswer:
         """Read a reply.
 
         Raises:
             ValueFault: It contains no answer.
         """
+        in_conversation = bool(case.conversation_id) and case.tool_call is None
         if self.target.kind != "litellm":
-            answer = self.target.reply.read(reply.text)
-        elif not reply.text.strip() and reply.finish_reason in _NO_TEXT:
-            raise ValueFault(_NO_TEXT[reply.finish_reason])
+            whole = case.tool_call is not None
+            answer = self.target.reply.read(reply.text, in_conversation=in_conversation, whole=whole)
         else:
-            answer = TargetAnswer(text=reply.text, truncated=reply.finish_reason == TRUNCATED)
-            if answer.truncated:
-                answer = replace(answer, metadata={"finish_reason": TRUNCATED})
+            said = [{"role": "assistant", **json.loads(reply.text)}] if in_conversation else []
+            text = str(said[0]["content"]) if said else reply.text
+            calls = said and said[0]["tool_calls"]
+            if not text.strip() and not calls and reply.finish_reason in _NO_TEXT:
+                raise ValueFault(_NO_TEXT[reply.finish_reason])
+            answer = TargetAnswer(text=text, messages=tuple(messages_with_ids(said)))
+            if reply.finish_reason == TRUNCATED:
+                answer = replace(answer, truncated=True, metadata={"finish_reason": TRUNCATED})
         return replace(
             answer,
             seconds=reply.seconds,
@@ -167,6 +191,8 @@ class Asker:
 def _transport(target: Target) -> Transport:
     if target.kind == "litellm":
         return remote_transport(target.config())
+    if target.kind == "mcp":
+        return McpTransport(target)
     return HttpTransport(target) if target.kind == "http" else _FunctionTransport(target)
 
 
@@ -176,14 +202,20 @@ def _named(case: Case) -> dict[str, Any]:
 
 def _request_of(target: Target, case: Case) -> dict[str, Any]:
     """Return what is sent for a case: ``query`` and ``body``; headers are added on the wire."""
-    values = case.values() | {"case": case.values(), "model": target.key, "version": target.version}
+    values = _named(case) | {"model": target.key, "version": target.version}
     request: dict[str, Any] = {}
     if target.query:
         request["query"] = {name: render_text(template, values) for name, template in target.query.items()}
     if target.body is not None:
         request["body"] = render_json(target.body, values)
+    elif case.tool_call is not None and target.method != "GET":
+        request["body"] = {**case.tool_call, "conversation_id": case.conversation_id}
     elif target.method != "GET":
-        request["body"] = {"question": case.question}
+        sent = ("question", "messages", "tools", "conversation_id") if case.conversation_id else ("question",)
+        request["body"] = {name: values[name] for name in sent}
+    if target.kind == "mcp" and case.tool_call is not None:
+        request["tool"] = case.tool_call["name"]
+        request["body"] = case.tool_call["arguments"]
     return request
 
 
@@ -295,6 +327,8 @@ class _FunctionTransport:
         try:
             async with asyncio.timeout(config.timeout_s):
                 result = await self._call(case)
+            if case.tool_call is not None and not isinstance(result, str | Mapping):
+                result = {"answer": json.dumps(result, ensure_ascii=False)}
             raw = without_surrogates(json.dumps(plain(result), ensure_ascii=False))
         except TimeoutError:
             raise Transient(f"no answer within {config.timeout_s:g} s", overloaded=True) from None

@@ -3,12 +3,18 @@
 SELECT
     cases.*,
     row_number() OVER (PARTITION BY question ORDER BY case_id) - 1 AS repeat,
-    coalesce(links.links, []) AS links
+    coalesce(links.links, []) AS links,
+    coalesce(held.recordings, []) AS recordings
 FROM cases
 LEFT JOIN (
-    SELECT case_id, list({'target': originals.case_key, 'perturbation': perturbation} ORDER BY original_case_id) AS links
+    SELECT case_id, list({{'target': originals.case_key, 'perturbation': perturbation}} ORDER BY original_case_id) AS links
     FROM relationships
     JOIN (SELECT case_id AS original_case_id, case_key FROM cases) AS originals USING (original_case_id)
     GROUP BY case_id
 ) AS links USING (case_id)
+LEFT JOIN (
+    SELECT case_key, list(recording ORDER BY place) AS recordings
+    FROM {recordings}
+    GROUP BY case_key
+) AS held USING (case_key)
 ORDER BY case_id

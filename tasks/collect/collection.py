@@ -7,7 +7,7 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
@@ -20,8 +20,10 @@ from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
+from leadline.tasks.collect.replay import Held, Replay, ReplayRules, fields_of
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import TargetAnswer
+from leadline.tasks.collect.tool_results import ToolResults
 from leadline.tasks.ground.files import handed_out, scratch_folder
 from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.store.store import Store
@@ -49,6 +51,7 @@ class Collected:
         unasked: Rows of cases without a question.
         truncated: Answers that were cut off.
         reused: Answers that had been given before.
+        stopped: Conversations that a limit ended.
         errors: Number of errors by text.
     """
 
@@ -58,6 +61,7 @@ class Collected:
     unasked: int = 0
     truncated: int = 0
     reused: int = 0
+    stopped: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
     def count(self, answer: TargetAnswer) -> None:
@@ -93,6 +97,8 @@ def collect(
     *,
     ledger: Ledger,
     limits: Limits | None = None,
+    copies: int = 1,
+    rules: ReplayRules | None = None,
     progress: Progress = lambda model, done, total: None,
 ) -> Collected:
     """Ask all models and write the dataset, which appears complete or not at all.
@@ -102,6 +108,8 @@ def collect(
     Args:
         suite: The suite, loaded for its cases only.
         output: The dataset to write, in Leadline's JSON Lines.
+        copies: How often every case is asked.
+        rules: How conversations are held.
 
     Raises:
         UsageError: A variable of the environment or a function that a model needs is missing.
@@ -112,7 +120,8 @@ def collect(
         raise UsageError(
             "Two models have the same key.", hint="Give each model a key of its own.", code=ErrorCode.COLLECT_TARGETS
         )
-    for target in targets:
+    rules = rules or ReplayRules()
+    for target in (*targets, *([rules.tool_source] if rules.tool_source else [])):
         check_target(target)
     budget = Budget(limits or Limits())
     done = Collected(cases=suite.cases)
@@ -120,10 +129,16 @@ def collect(
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
         with tempfile.TemporaryFile(dir=folder) as scratch:  # it has no name, and disappears when it is closed
-            table = _AnswerTable(scratch, suite.cases * len(targets))
-            askers = [Asker(target, ledger, budget) for target in targets]
+            table = _AnswerTable(scratch, suite.cases * copies * len(targets))
+            source = None if rules.tool_source is None else Asker(rules.tool_source, ledger, budget)
+            results = ToolResults(source, simulated=rules.on_unrecorded == "simulate")
+            replays = [Replay(Asker(target, ledger, budget), rules, results) for target in targets]
+            runs = [
+                _ModelRun(replay, number, len(targets), copies, cases, table, done, progress)
+                for number, replay in enumerate(replays)
+            ]
             try:
-                run_in_loop(_ask_all(askers, cases, table, done, progress))
+                run_in_loop(_ask_all(runs))
             except BaseException:
                 cancel_all()  # the models are asked no more; answers that have come are in the ledger
                 raise
@@ -139,14 +154,12 @@ def collect(
     return done
 
 
-async def _ask_all(
-    askers: Sequence[Asker], cases: Path, table: _AnswerTable, done: Collected, progress: Progress
-) -> None:
+async def _ask_all(runs: Sequence[_ModelRun]) -> None:
     """Put every case to every model; a slow model does not delay the others."""
     try:
         async with asyncio.TaskGroup() as group:
-            for number, asker in enumerate(askers):
-                group.create_task(_ModelRun(asker, number, len(askers), cases, table, done, progress).run())
+            for run in runs:
+                group.create_task(run.run())
     except* LeadlineError as errors:
         raise _first(errors) from None
 
@@ -159,21 +172,24 @@ def _first(error: BaseException) -> BaseException:
 
 
 class _Unreachable:
-    """The cases for which a model could not be reached, in one byte a case, and their errors."""
+    """The cases for which a model could not be reached, in one byte a case, and the errors of their rows."""
 
     def __init__(self, cases: int) -> None:
         self._marks = bytearray(cases)
+        self.cases = 0
         self.failures = Collected()
 
     def __contains__(self, number: int) -> bool:
         return bool(self._marks[number])
 
     def __len__(self) -> int:
-        return self.failures.failed
+        return self.cases
 
-    def add(self, number: int, answer: TargetAnswer) -> None:
+    def add(self, number: int, answers: Sequence[TargetAnswer]) -> None:
         self._marks[number] = True
-        self.failures.count(answer)
+        self.cases += 1
+        for answer in answers:
+            self.failures.count(answer)
 
 
 @dataclass
@@ -184,9 +200,10 @@ class _ModelRun:
     table has their errors.
     """
 
-    asker: Asker
+    replay: Replay
     number: int
     models: int
+    copies: int
     cases: Path
     table: _AnswerTable
     done: Collected
@@ -196,17 +213,19 @@ class _ModelRun:
     unreachable: _Unreachable = field(init=False)
 
     def __post_init__(self) -> None:
-        self.unreachable = _Unreachable(self.done.cases)
+        self.target = self.replay.asker.target
+        self.total = self.done.cases * self.copies
+        self.unreachable = _Unreachable(self.total)
 
     async def run(self) -> None:
         self._report()
-        await self._ask(read_cases(self.cases))
+        await self._ask(read_cases(self.cases, self.copies))
         for pause in PAUSES:
             if not self.unreachable or not self.answered:
                 break
-            await asyncio.sleep(pause * self.asker.target.down_after_s)
-            missed, self.unreachable = self.unreachable, _Unreachable(self.done.cases)
-            await self._ask(case for case in read_cases(self.cases) if case.number in missed)
+            await asyncio.sleep(pause * self.target.down_after_s)
+            missed, self.unreachable = self.unreachable, _Unreachable(self.total)
+            await self._ask(case for case in read_cases(self.cases, self.copies) if case.number in missed)
         self.done.add_failures(self.unreachable.failures)
         self.finished += len(self.unreachable)
         self._report()
@@ -214,43 +233,59 @@ class _ModelRun:
     async def _ask(self, cases: Iterator[SuiteCase]) -> None:
         """Put cases to the model, as many at once as it may have in flight."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(self.asker.target.max_in_flight, self.done.cases)):
+            for _ in range(min(self.target.max_in_flight, self.total)):
                 group.create_task(self._ask_in_turn(cases))
 
     async def _ask_in_turn(self, cases: Iterator[SuiteCase]) -> None:
         for case in cases:
-            answer = None if case.shown is None else await self.asker.ask(case.shown, case.repeat)
-            if answer is not None and answer.unavailable:
-                self.unreachable.add(case.number, answer)
-                self._write(case, answer)
-            else:
-                self.answered += answer is not None and answer.error is None
-                self._finish(case, answer)
+            row = dict(case.fields) | self._model()
+            answers: list[TargetAnswer] = []
+            rows: list[dict[str, Any]] = []
+            if case.shown is not None and case.recordings:
+                held = await self.replay.hold(case, case.shown)
+                answers = [each.answer for each in held]
+                rows = [self._conversation(case, each) for each in held]
+            elif case.shown is not None:
+                answers = [await self.replay.asker.ask(case.shown, case.repeat, case.copy)]
+                rows = [row | _fields(answers[0], row.get("metadata", {}))]
+            if not rows:
+                self.done.unasked += 1
+                rows = [row]
+            if any(answer.unavailable for answer in answers):
+                self.unreachable.add(case.number, answers)
+                self._write(case, rows)
+                continue
+            for answer in answers:
+                self.done.count(answer)
+                self.answered += answer.error is None
+            self._finish(case, rows)
 
-    def _finish(self, case: SuiteCase, answer: TargetAnswer | None) -> None:
-        """Count and write a case; its answer is ``None`` where it has no question."""
-        if answer is None:
-            self.done.unasked += 1
-        else:
-            self.done.count(answer)
-        self._write(case, answer)
+    def _conversation(self, case: SuiteCase, held: Held) -> dict[str, Any]:
+        """Return the row of a conversation; its answers stand in its messages."""
+        of_case = {name: value for name, value in case.fields.items() if name not in ("question", "expected_answer")}
+        fields = fields_of(held, case.recordings[0], self.replay.rules)
+        answer = replace(held.answer, text=None, context=())
+        facts = _fields(answer, {**of_case.get("metadata", {}), **fields.pop("metadata")})
+        self.done.stopped += bool(held.ended)
+        return of_case | self._model() | fields | facts
+
+    def _finish(self, case: SuiteCase, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a case, and report that it is done."""
+        self._write(case, rows)
         self.finished += 1
         self._report()
 
-    def _write(self, case: SuiteCase, answer: TargetAnswer | None) -> None:
-        """Put a case's row into the table, in place of an earlier one."""
-        row = dict(case.fields) | self._model()
-        if answer is not None:
-            row |= _fields(answer, case.fields.get("metadata", {}))
-        self.table.put(case.number * self.models + self.number, row)
+    def _write(self, case: SuiteCase, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Put a case's rows into the table, in place of earlier ones."""
+        self.table.put(case.number * self.models + self.number, rows)
 
     def _model(self) -> dict[str, str]:
-        target = self.asker.target
+        target = self.target
         stated = {"model": target.key, "model_name": target.name, "model_version": target.version}
         return {name: value for name, value in stated.items() if value is not None}
 
     def _report(self) -> None:
-        self.progress(self.asker.target.key, self.finished, self.done.cases)
+        self.progress(self.target.key, self.finished, self.total)
 
 
 def _fields(answer: TargetAnswer, of_case: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,29 +306,31 @@ def _fields(answer: TargetAnswer, of_case: Mapping[str, Any]) -> dict[str, Any]:
 class _AnswerTable:
     """Takes rows as they come, keeps them in a scratch file, and copies them out in order.
 
-    It takes eight bytes of memory a row.
+    It takes sixteen bytes of memory a case and model.
 
     Args:
         scratch: A file that is read and written.
     """
 
-    def __init__(self, scratch: BinaryIO, rows: int) -> None:
-        self._places = array("q", [_ABSENT]) * rows
+    def __init__(self, scratch: BinaryIO, cases: int) -> None:
+        self._places = array("q", [_ABSENT]) * cases
+        self._sizes = array("q", [0]) * cases
         self._scratch = scratch
 
-    def put(self, place: int, row: Mapping[str, Any]) -> None:
-        """Keep a row, in place of an earlier one.
+    def put(self, place: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the rows of a case, in place of earlier ones.
 
         Args:
-            place: Its place in the dataset, counted from 0.
+            place: Their place in the dataset, counted from 0.
         """
-        self._places[place] = self._scratch.tell()
-        self._scratch.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        self._places[place], self._sizes[place] = self._scratch.tell(), len(lines)
+        self._scratch.write(lines)
 
     def write(self, path: Path) -> None:
         """Write all rows in order as JSON Lines."""
         with path.open("wb") as file:
-            for place in self._places:
+            for place, size in zip(self._places, self._sizes, strict=True):
                 if place != _ABSENT:
                     self._scratch.seek(place)
-                    file.write(self._scratch.readline())
+                    file.write(self._scratch.read(size))

@@ -18,6 +18,10 @@ A targets file, in TOML or YAML, has a table ``[[model]]`` for each::
     [[model]]
     key = "in-process"
     function = "harbour.rag:answer"
+
+    [[model]]
+    key = "harbour-mcp"
+    mcp = "mcp+https://harbour.example/mcp#answer"
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import ErrorCode, UsageError, field_of, looks_secret, remember_variable, why
+from leadline.evaluators.judge_client.search import MCP, holds_key, mcp_server
 from leadline.evaluators.settings import JudgeConfig, address_without_secrets
 from leadline.tasks.collect.templates import ReplyMap, check_template, variables_of, with_variables, with_version
 from leadline.tasks.runs.versions import VERSION_PATTERN
@@ -58,7 +63,7 @@ class ModelConfig(JudgeConfig):
 
 
 class Target(BaseModel):
-    """One model under test: exactly one of ``model``, ``url`` and ``function`` says of which kind it is.
+    """One model under test: exactly one of ``model``, ``url``, ``function`` and ``mcp`` says of which kind it is.
 
     The same model under several configurations is several targets. What is under "Calls" is about time and money, the
     answers do not depend on it; all else but ``name`` and ``reply`` is part of what identifies an answer.
@@ -90,6 +95,7 @@ class Target(BaseModel):
     function: str | None = Field(
         None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$", description="package.module:function, sync or async."
     )
+    mcp: str | None = Field(None, pattern=r"^mcp\+", description="Tool of an MCP server: mcp+https://HOST/mcp#TOOL.")
 
     timeout_s: float = Field(60.0, gt=0, description="Calls: longest wait for one attempt.")
     deadline_s: float = Field(300.0, gt=0, description="Calls: longest time for one, with attempts and pauses.")
@@ -111,6 +117,13 @@ class Target(BaseModel):
     def _remember_variable(cls, value: str | None) -> str | None:
         if value:
             remember_variable(value)
+        return value
+
+    @field_validator("mcp")
+    @classmethod
+    def _check_mcp(cls, value: str | None) -> str | None:
+        if value is not None and holds_key(value):
+            raise ValueError("it holds a password or a key; send it as a header, ${NAME}")
         return value
 
     @field_validator("headers")
@@ -136,21 +149,23 @@ class Target(BaseModel):
 
     @model_validator(mode="after")
     def _check_kind(self) -> Target:
-        if sum(way is not None for way in (self.model, self.url, self.function)) != 1:
-            raise ValueError("give one of model (LiteLLM), url (HTTP) and function (Python)")
+        if sum(way is not None for way in (self.model, self.url, self.function, self.mcp)) != 1:
+            raise ValueError("give one of model (LiteLLM), url (HTTP), function (Python) and mcp (MCP)")
         return self
 
     @property
-    def kind(self) -> Literal["litellm", "http", "function"]:
-        """The kind of the target: by LiteLLM, HTTP or a function."""
+    def kind(self) -> Literal["litellm", "http", "function", "mcp"]:
+        """The kind of the target: by LiteLLM, HTTP, a function or MCP."""
         if self.model is not None:
             return "litellm"
+        if self.mcp is not None:
+            return "mcp"
         return "http" if self.url is not None else "function"
 
     @property
     def address(self) -> str:
         """The address of the target, for people and for the ledger."""
-        return str(self.model or self.function or f"{self.method} {self.url}")
+        return str(self.model or self.function or self.mcp or f"{self.method} {self.url}")
 
     def at_version(self, version: str | None, *, force: bool = False) -> Target:
         """Return it with a version, and with that in place of ``{{ version }}`` in model, url and api_base.
@@ -181,14 +196,17 @@ class Target(BaseModel):
             "litellm": ("api_base", "system", "prompt", "temperature", "top_p", "seed", "max_tokens"),
             "http": ("headers", "query", "body"),
             "function": (),
+            "mcp": ("headers", "body"),
         }
         stated = {name: getattr(self, name) for name in ("key", "version", *of_kind[self.kind])}
         return {"under_test": self.kind, "model": self.address, **stated}
 
     def check(self) -> None:
-        """Raise ``UsageError`` where a variable of the environment that it needs is not set."""
+        """Raise ``UsageError`` where a variable of the environment or a program that it needs is not there."""
         if self.kind == "litellm":
             self.config().api_key()
+        if self.mcp is not None:
+            mcp_server(self.mcp)
         self.request_headers()
 
     def request_headers(self) -> dict[str, str]:
@@ -213,8 +231,8 @@ def find_targets(
     """Return the models to ask.
 
     Args:
-        names: Keys of models in the files; other names are addresses: LiteLLM's model names, ``http://…`` or
-            ``python:package.module:function``. None: all models of the files.
+        names: Keys of models in the files; other names are addresses: LiteLLM's model names, ``http://…``,
+            ``mcp+…`` or ``python:package.module:function``. None: all models of the files.
         version: Version of those that state none.
 
     Raises:
@@ -231,10 +249,10 @@ def find_targets(
                 )
             known[target.key] = target
     for name in names if known else ():
-        if name not in known and not any(mark in name for mark in ("/", PYTHON)):
+        if name not in known and not any(mark in name for mark in ("/", PYTHON, MCP)):
             raise UsageError(
                 f"There is no model {name!r} in {', '.join(map(str, files))}.",
-                hint=f"There: {', '.join(known)}. Others: PROVIDER/MODEL, http://… or {PYTHON}module:function.",
+                hint=f"There: {', '.join(known)}. Others: PROVIDER/MODEL, http://…, {MCP}… or {PYTHON}module:function.",
                 code=ErrorCode.COLLECT_NO_MODEL,
             )
     chosen = {name: known.get(name) or _target_at(name, defaults or {}) for name in names} or known
@@ -299,6 +317,8 @@ def _target_at(name: str, defaults: Mapping[str, Any]) -> Target:
         return _target({"key": name, "url": name}, f"--model http(s)://{urlsplit(name).hostname}/…")
     if name.startswith(PYTHON):
         return _target({"key": name, "function": name.removeprefix(PYTHON)}, f"--model {name}")
+    if name.startswith(MCP):
+        return _target({"key": name[:200], "mcp": name}, "--model mcp+…")
     return _target({"key": name, "model": name, **defaults}, f"--model {name}")
 
 

@@ -19,8 +19,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from leadline.evaluators.data import Message
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.evaluators.text.sentences import without_surrogates
+from leadline.tasks.load.formats.conversations import replied
+from leadline.tasks.load.messages import given_chunks, messages_with_ids
 from leadline.tasks.load.values import ValueFault, count, expected, listed, mapping, message, money, text, texts
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -219,6 +222,9 @@ class TargetAnswer:
         reused: Whether it had been given in an earlier run.
         truncated: Whether it was cut off at the token limit.
         unavailable: Whether there is none because the model could not be reached, so that it may answer later.
+        messages: In a conversation, all that it said and did: calls of tools with the ids that it gave them, and the
+            results of those that it called itself.
+        said_failed: Whether the error is what the reply itself says.
     """
 
     text: str | None = None
@@ -232,6 +238,12 @@ class TargetAnswer:
     reused: bool = False
     truncated: bool = False
     unavailable: bool = False
+    messages: tuple[Message, ...] = ()
+    said_failed: bool = False
+
+
+class ReplyFailed(ValueFault):
+    """A reply says that something failed."""
 
 
 class ReplyMap(BaseModel):
@@ -244,6 +256,10 @@ class ReplyMap(BaseModel):
 
     answer: str = Field("answer", description="The answer, a text.")
     error: str = Field("error", description="What failed, where a reply can say so; anything but empty is an error.")
+    tool_calls: str = Field("tool_calls", description="In a conversation: the calls whose results it asks for.")
+    messages: str = Field(
+        "messages", description="In a conversation: all messages since the user's, own calls with them."
+    )
     retrieved_context: str = Field("retrieved_context", description="The retrieved chunks, a list in rank order.")
     content: str = Field("content", description="Of a chunk: its text. A chunk that is a text is its own content.")
     doc_uri: str = Field("doc_uri", description="Of a chunk: its document.")
@@ -260,8 +276,12 @@ class ReplyMap(BaseModel):
             check_expression(expression)
         return value
 
-    def read(self, raw: str) -> TargetAnswer:
+    def read(self, raw: str, *, in_conversation: bool = False, whole: bool = False) -> TargetAnswer:
         """Read a reply.
+
+        Args:
+            in_conversation: Whether it may call tools instead of answering.
+            whole: Whether all of it is the answer where it names none, as what a tool returns.
 
         Raises:
             ValueFault: It contains no answer, or something is not what it should be.
@@ -270,18 +290,37 @@ class ReplyMap(BaseModel):
         scope = _scope("reply", reply)
         failed = evaluate(self.error, scope)
         if failed:
-            raise ValueFault(f"the reply says: {message(failed)}")
+            raise ReplyFailed(f"the reply says: {message(failed)}")
         answer = evaluate(self.answer, scope)
+        said = self._said(scope, answer) if in_conversation else []
+        if answer is None and whole:
+            answer = reply if isinstance(reply, str) else raw
+        if answer is None and said:
+            answer = next((each["content"] for each in reversed(said) if each["role"] == "assistant"), "")
         if answer is None:
             raise ValueFault(f"the reply has no answer ({self.answer!r} finds nothing in {_shown(reply)})")
         numbers = {name: self._number(name, scope) for name in _NUMBERS}
         others = {name: evaluate(expression, scope) for name, expression in self.metadata.items()}
+        context = self._context(scope)
+        if context and said and said[-1]["role"] == "assistant":
+            found = given_chunks([(chunk.get("content", ""), chunk.get("doc_uri")) for chunk in context])
+            said[-1] = {**said[-1], "retrieved_context": found}
         return TargetAnswer(
             text=_read_value("answer", text, answer),
-            context=self._context(scope),
+            context=context,
             **numbers,
             metadata={name: value for name, value in others.items() if value is not None},
+            messages=tuple(said),
         )
+
+    def _said(self, scope: Mapping[str, Any], answer: Any) -> list[Message]:
+        """Return what a reply says in a conversation, also where it names messages or calls and no answer."""
+        found, calls = evaluate(self.messages, scope), evaluate(self.tool_calls, scope)
+        said = _read_value("messages", replied, found) if isinstance(found, list) else []
+        told = {"role": "assistant", "content": answer, "tool_calls": calls}
+        if calls or (answer is not None and not any(each["role"] == "assistant" and each["content"] for each in said)):
+            said += _read_value("tool_calls", messages_with_ids, [told])
+        return said
 
     def numbers(self, raw: str) -> dict[str, Any]:
         """Return price and tokens of a reply, ``None`` where it does not say."""

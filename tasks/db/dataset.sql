@@ -91,6 +91,9 @@ CREATE TABLE turns (
     scenario          VARCHAR
 );
 
+-- Beside them, in a suite of conversations, recordings.parquet: case_key, recording (the conversation that was held, as
+-- JSON); a case has as many as the file. Only collecting reads it.
+
 -- Beside them, in a dataset with a column of people's labels, labels.parquet. Evaluators read none of it, nor do digests.
 -- row_id, question (EVALUATOR or EVALUATOR.METRIC, as the dataset names it), value (1 good, 0 bad, or a number; NULL for
 -- "can't tell"), person ('unnamed' where nobody is named), note

@@ -21,6 +21,9 @@ LONGEST_RESULT: Final = 2_000
 
 CUT: Final = " [… {left:,} characters left out]"
 
+RECORDINGS_FILE: Final = "recordings.parquet"
+"""In a suite of conversations, what :meth:`Conversation.recording` gives, beside the key of the case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -72,6 +75,22 @@ class Conversation:
     case_metadata: Mapping[str, Json] = field(default_factory=dict)
     metadata: Mapping[str, Json] = field(default_factory=dict)
     labels: Sequence[GivenLabel] = ()
+
+    def recording(self) -> str:
+        """Return as JSON what a model that is to hold the conversation anew needs, in the names of Leadline's columns.
+
+        Equal recordings are equal texts.
+        """
+        fields = {
+            "messages": self.messages,
+            "given_messages": self.given or None,
+            "tools": self.tools,
+            "expected_answer": self.expected_answers or None,
+            "expected_tool_calls": self.expected_tool_calls,
+            "expected_outcome": self.expected_outcome,
+            "scenario": self.scenario,
+        }
+        return _text({name: value for name, value in fields.items() if value is not None})
 
 
 class Numbers(NamedTuple):

@@ -131,7 +131,11 @@ def load_dataset(
         | ({"warnings": named.warnings} if named.warnings else {})
         | ({"model": model_name} if model_name else {})
         | ({"labels": 1} if LABELS in named.names else {})
-        | ({"conversations": 1} if recognised.may_hold_conversations(frozenset(named.names)) else {})
+        | (
+            {"conversations": 2 if cases_only else 1}
+            if recognised.may_hold_conversations(frozenset(named.names))
+            else {}
+        )
     )
     folder = store.dataset(identity)
     reused = store.use_dataset(identity)

@@ -24,6 +24,7 @@ from leadline.evaluators.ground import ErrorCode, StoreError
 from leadline.tasks.db import TURNS_FILE, literal, sql, without_progress_bar
 from leadline.tasks.ground.arrow_arrays import numbers_of
 from leadline.tasks.ground.files import scratch_folder
+from leadline.tasks.load.conversation import RECORDINGS_FILE
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.label import LABELS_FILE, GivenLabel
 from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS, MIB
@@ -39,6 +40,7 @@ LINKS: Final = "staged_links"
 ROWS: Final = "staged_rows"
 LABELS: Final = "staged_labels"
 TURNS: Final = "staged_turns"
+RECORDINGS: Final = "staged_recordings"
 
 FIRST_TURN: Final = 1 << 31
 """Id of the first row that is a turn of a conversation; those of all other rows are smaller."""
@@ -109,6 +111,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, pa.DataType]]] = {
         "expected_outcome": _TEXT,
         "scenario": _TEXT,
     },
+    RECORDINGS: {"case_key": _TEXT, "recording": _TEXT},
 }
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {name: pa.schema(list(fields.items())) for name, fields in _COLUMNS.items()}
 """The staged tables; ``load.sql`` says what is in them."""
@@ -240,7 +243,7 @@ def staging(store: Store) -> Iterator[Staging]:
 
 
 def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
-    """Write the five Parquet files of a dataset, and one each for people's labels and for turns where it has some."""
+    """Write the five Parquet files of a dataset, and one each for labels, turns and recordings where it has some."""
     connection = staged.connection
     connection.execute(
         "CREATE TABLE staged_models (model_id USMALLINT, model_key VARCHAR, name VARCHAR, version VARCHAR)"
@@ -255,6 +258,8 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
         _write(folder / LABELS_FILE, staged.read(LABELS))
     if staged.count(TURNS):
         _write(folder / TURNS_FILE, _turns(staged))
+    if staged.count(RECORDINGS):
+        _write(folder / RECORDINGS_FILE, staged.read(RECORDINGS))
     connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
     _write(folder / "digests.parquet", _digests(staged))
     for table in ("models", "relationships"):
@@ -410,6 +415,10 @@ class Batches:
     def turn(self, line: Sequence[Any]) -> None:
         """Stage what a row has of a conversation, or a turn: the values of ``staged_turns`` in their order."""
         self._lines[TURNS].extend(line)
+
+    def recording(self, key: str, recording: str) -> None:
+        """Stage a conversation that was held about a case, as JSON."""
+        self._lines[RECORDINGS].extend((key, recording))
 
     def next_turn(self) -> int:
         """Return the id of the next row that is a turn."""

@@ -482,7 +482,9 @@ class DatasetFormat(ABC):
             answer[PEOPLE] = given.labels
         case = self.stage_case(place, values, {})
         self.stage_answer(place, case, answer, {})
-        if not self.cases_only:
+        if self.cases_only:
+            self.batches.recording(case[0], given.recording())
+        else:
             self._stage_turns(whole, turns, given.error)
 
     def _stage_turns(self, whole: Part, turns: Sequence[Part], error: str | None) -> None:

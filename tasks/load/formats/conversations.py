@@ -12,7 +12,7 @@ from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, DEFAULTS, PEOPLE, DatasetFormat, Values
 from leadline.tasks.load.messages import expected_calls, given_chunks, messages_of, renumbered, tools_of
 from leadline.tasks.load.readers import Item
-from leadline.tasks.load.values import ValueFault, as_json, filled, text, texts, unpacked
+from leadline.tasks.load.values import ValueFault, as_json, count, filled, text, texts, unpacked
 
 _OF_ONE_ANSWER: Final = frozenset({"question", "relationships", "expected_annotations", "predicted_annotations"})
 """Fields that a conversation does not have; in the record of one they are metadata."""
@@ -41,6 +41,7 @@ def replied(value: Any) -> list[Message]:
 CONVERSATION_COLUMNS: Final[Columns] = {
     **{name: target for name, target in {**CASE_COLUMNS, **ANSWER_COLUMNS}.items() if name not in _OF_ONE_ANSWER},
     "messages": ("messages", read_messages),
+    "given_messages": ("given", count),
     "tools": ("tools", lambda value: tools_of(unpacked(value))),
     "expected_tool_calls": ("expected_calls", lambda value: expected_calls(unpacked(value))),
     "expected_outcome": ("outcome", filled),
@@ -81,7 +82,7 @@ def conversation_of(values: Values, others: Mapping[str, Any], *, is_case: bool 
         is_case: Whether a model is yet to reply.
     """
     get = values.get
-    messages, given, answer = list(values.get("messages", ())), 0, get("answer")
+    messages, given, answer = list(values.get("messages", ())), get("given", 0), get("answer")
     reply: list[Message] = get("reply") or ([] if answer is None else [{"role": "assistant", "content": answer}])
     if messages and messages[-1]["role"] == "user" and (reply or is_case):
         given = last_turn(messages)
@@ -89,6 +90,7 @@ def conversation_of(values: Values, others: Mapping[str, Any], *, is_case: bool 
             reply = [*reply[:-1], {**reply[-1], "retrieved_context": given_chunks(values["context"])}]
         messages = renumbered([*messages, *reply])
     facts = dict(others) | get("row_metadata", {})
+    answered = any(message["role"] == "assistant" for message in messages[given:])  # the facts are the answer's then
     told = get("scenario")
     scenario = dict(told) if isinstance(told, Mapping) else {} if told is None else {"scenario": told}
     return Conversation(
@@ -109,7 +111,7 @@ def conversation_of(values: Values, others: Mapping[str, Any], *, is_case: bool 
         expected_outcome=get("outcome"),
         scenario=(scenario | {name: values[name] for name in _SCENARIO if name in values}) or None,
         categories=get("categories", ()),
-        case_metadata=get("case_metadata", {}) | (facts if is_case else {}),
+        case_metadata=get("case_metadata", {}) | (facts if is_case and not answered else {}),
         metadata={} if is_case else facts,
         labels=get(PEOPLE, ()),
     )

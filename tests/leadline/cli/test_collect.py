@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.support.processes.terminal import Terminal
+from tests.support.processes.tool_agent import AS_HTTP, ToolAgent, harbour_agent, recorded_booking
 from tests.support.processes.waiting import kill_once
 
 CASES = 60
@@ -76,6 +78,29 @@ def test_a_killed_collection_is_finished_by_the_same_command(suite: Path, termin
 
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
+def test_killed_conversations_go_on_where_they_were_and_no_reply_is_bought_twice(terminal: Terminal) -> None:
+    cases, copies, replies = 20, 3, 4
+    suite = terminal.folder / "bookings.jsonl"
+    suite.write_text("".join(json.dumps(recorded_booking(n)) + "\n" for n in range(10, 10 + cases)), encoding="utf-8")
+    with serving(ToolAgent(reply=harbour_agent, latency=0.1)) as agent:
+        target = {"key": "agent", "url": f"{agent.url}/chat/completions", **AS_HTTP, "max_in_flight": IN_FLIGHT}
+        (terminal.folder / "agents.yaml").write_text(json.dumps({"model": [target | {"start_in_flight": IN_FLIGHT}]}))
+        command = ("collect", str(suite), "--targets", "agents.yaml", "--copies", str(copies), "-o", "held.jsonl")
+        process = terminal.start(*command)
+        kill_once(lambda: len(agent.answered) >= cases * copies, process)
+        agent.latency = 0.0
+        result = terminal.json(*command)
+    assert (result["answered"], result["failed"]) == (cases * copies, 0)
+    assert result["calls"] <= len(agent.log) - cases * copies + IN_FLIGHT, "only what was missing"
+    requests = Counter(json.dumps(line.question.body, sort_keys=True) for line in agent.log)
+    assert len(requests) == cases * copies * replies
+    assert sum(requests.values()) <= len(requests) + IN_FLIGHT, "what was in flight when it was killed"
+    rows = [json.loads(line) for line in (terminal.folder / "held.jsonl").read_text("utf-8").splitlines()]
+    assert [row["messages"][-1]["content"] for row in rows] == ["Booked."] * cases * copies
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(300)
 def test_a_version_is_checked_by_one_command(suite: Path, terminal: Terminal) -> None:
     with serving(JudgeEndpoint(reply=reply)) as endpoint:
         target = ("--target", "openai/berths-{{ version }}", "--api-base", endpoint.url)
@@ -115,6 +140,8 @@ def test_versions_lists_what_was_decided(tmp_path: Path, capsys: pytest.CaptureF
         (["collect", "SUITE", "--model", "x", "--api-base", "ftp://h"], "must be an address"),
         (["collect", "SUITE", "--model", "x", "--model-version", "a b"], "version"),
         (["collect", "none.json", "--model", "openai/x"], "there is no such file"),
+        (["collect", "SUITE", "--model", "http://h", "--on-unrecorded", "live"], "needs a tool_source"),
+        (["collect", "SUITE", "--model", "mcp+stdio:no-such-program"], "'no-such-program' is not on this machine"),
         (["collect", "SUITE", "--model", "nosuch"], "LiteLLM knows no provider for the model 'nosuch'"),
         (["service", "check-version", "m", "v1", "SUITE", "--target", "nosuch"], "LiteLLM knows no provider"),
         (["service", "check-version", "m", "v1", "SUITE"], "No target is configured for the model 'm'"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.judge_client.budget import Limits
-from leadline.tasks.collect import Collected, Target, collect
+from leadline.tasks.collect import Collected, ReplayRules, Target, collect
 from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
@@ -36,11 +36,14 @@ class Bench:
         self.suite = load_dataset(self.store, write_suite(folder, cases), cases_only=True)
         self.runs = 0
 
-    def collect(self, *targets: Target, limits: Limits | None = None) -> tuple[Collected, list[dict[str, Any]]]:
+    def collect(
+        self, *targets: Target, limits: Limits | None = None, copies: int = 1, rules: ReplayRules | None = None
+    ) -> tuple[Collected, list[dict[str, Any]]]:
         self.runs += 1
         output = self.folder / "answers.jsonl"
         ledger = open_ledger(self.store, f"collect-{self.runs}")
-        done = collect(self.store, self.suite, targets, output, ledger=ledger, limits=limits)
+        options: dict[str, Any] = {"limits": limits, "copies": copies, "rules": rules}
+        done = collect(self.store, self.suite, targets, output, ledger=ledger, **options)
         load_dataset(self.store, output)  # evaluate takes it
         return done, [json.loads(line) for line in output.read_text("utf-8").splitlines()]
 

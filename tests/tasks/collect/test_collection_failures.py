@@ -131,7 +131,7 @@ def test_answers_that_did_not_come_are_not_held_in_memory(tmp_path: Path, monkey
             self.target = target
             self._asked = 0
 
-        async def ask(self, case: Case, repeat: int) -> TargetAnswer:
+        async def ask(self, case: Case, repeat: int, copy: int) -> TargetAnswer:
             self._asked += 1
             if self._asked == 1:
                 return TargetAnswer(text="yes")
