@@ -114,6 +114,7 @@ class CollectResult(BaseModel):
     run: str = Field(description="Under which name the ledger has the calls.")
     models: tuple[str, ...] = Field(description="Keys of the models asked.")
     cases: int = Field(description="Cases of the suite.")
+    copies: int = Field(1, description="How often each was asked.")
     answered: int = Field(description="Rows with an answer.")
     failed: int = Field(description="Rows with an error instead.")
     truncated: int = Field(0, description="Answers that were cut off at the token limit.")
@@ -174,6 +175,7 @@ class Collection:
             run=name,
             models=tuple(target.key for target in self.targets),
             cases=done.cases,
+            copies=self.copies,
             answered=done.answered,
             failed=done.failed,
             truncated=done.truncated,
@@ -247,7 +249,8 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
         """Yield what was collected."""
         price = paid(result.cost_usd, result.calls, result.unknown_price)
         made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
-        yield "Answers", f"{result.answered:,} of {count(len(result.models), 'model')} to {count(result.cases, 'case')}"
+        cases = f"{count(result.cases, 'case')}{f', {result.copies:,} copies each' if result.copies > 1 else ''}"
+        yield "Answers", f"{result.answered:,} of {count(len(result.models), 'model')} to {cases}"
         yield "Calls", f"{made}; {count(result.reused, 'answer')} reused; {result.seconds:.1f} s"
         if result.failed:
             yield "Errors", f"{result.failed:,}"

@@ -129,9 +129,9 @@ class Asker:
                 try:
                     return self._read(reply, case)
                 except ValueFault as error:
-                    failed = isinstance(error, ReplyFailed)
-                    if not reply.earlier or attempt == MOST_REPLIES - 1 or (failed and case.tool_call is not None):
-                        return TargetAnswer(error=str(error), reused=reply.from_ledger, said_failed=failed)
+                    failure = error.said if isinstance(error, ReplyFailed) and case.tool_call is not None else None
+                    if not reply.earlier or attempt == MOST_REPLIES - 1 or failure is not None:
+                        return TargetAnswer(error=str(error), reused=reply.from_ledger, failure=failure)
         except JudgeError as error:
             return TargetAnswer(error=error.message, unavailable=isinstance(error, JudgeUnavailable))
         except ValueFault as error:
@@ -206,16 +206,17 @@ def _request_of(target: Target, case: Case) -> dict[str, Any]:
     request: dict[str, Any] = {}
     if target.query:
         request["query"] = {name: render_text(template, values) for name, template in target.query.items()}
-    if target.body is not None:
+    if target.kind == "mcp" and case.tool_call is not None:
+        request |= {"tool": case.tool_call["name"], "body": case.tool_call["arguments"]}
+    elif target.body is not None:
         request["body"] = render_json(target.body, values)
-    elif case.tool_call is not None and target.method != "GET":
+    elif target.kind == "http" and target.method == "GET":
+        return request
+    elif case.tool_call is not None:
         request["body"] = {**case.tool_call, "conversation_id": case.conversation_id}
-    elif target.method != "GET":
+    else:
         sent = ("question", "messages", "tools", "conversation_id") if case.conversation_id else ("question",)
         request["body"] = {name: values[name] for name in sent}
-    if target.kind == "mcp" and case.tool_call is not None:
-        request["tool"] = case.tool_call["name"]
-        request["body"] = case.tool_call["arguments"]
     return request
 
 

@@ -35,6 +35,8 @@ class McpTransport:
 
         request = json.loads(messages[0]["content"])
         body = request["body"]
+        if not isinstance(body, Mapping):
+            raise Refused("the template of its arguments gives no object")
 
         def choose(tools: mcp_search.Schemas) -> tuple[str, Mapping[str, Any]]:
             name, arguments = mcp_search.tool_of(tools, request.get("tool") or self._server.tool)

@@ -224,7 +224,7 @@ class TargetAnswer:
         unavailable: Whether there is none because the model could not be reached, so that it may answer later.
         messages: In a conversation, all that it said and did: calls of tools with the ids that it gave them, and the
             results of those that it called itself.
-        said_failed: Whether the error is what the reply itself says.
+        failure: Of a tool that was called and says itself what failed, its words; the call was made all the same.
     """
 
     text: str | None = None
@@ -239,11 +239,19 @@ class TargetAnswer:
     truncated: bool = False
     unavailable: bool = False
     messages: tuple[Message, ...] = ()
-    said_failed: bool = False
+    failure: str | None = None
 
 
 class ReplyFailed(ValueFault):
-    """A reply says that something failed."""
+    """A reply says that something failed.
+
+    Args:
+        said: Its words.
+    """
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"the reply says: {said}")
+        self.said = said
 
 
 class ReplyMap(BaseModel):
@@ -290,7 +298,7 @@ class ReplyMap(BaseModel):
         scope = _scope("reply", reply)
         failed = evaluate(self.error, scope)
         if failed:
-            raise ReplyFailed(f"the reply says: {message(failed)}")
+            raise ReplyFailed(message(failed))
         answer = evaluate(self.answer, scope)
         said = self._said(scope, answer) if in_conversation else []
         if answer is None and whole:

@@ -76,11 +76,11 @@ class ToolResults:
         question = self._question(call, so_far, recordings, case) if self._simulated else shown_call(_made(call))
         named = {"name": call["name"], "arguments": call["arguments"]}
         answer = await self._source.ask(replace(case, question=question, tool_call=named), repeat, copy)
-        if answer.error is not None and not answer.said_failed:
+        if answer.error is not None and answer.failure is None:
             return ToolResult({**told, "content": answer.error, "error": answer.error}, None, answer)
-        told["content"] = answer.text or answer.error or ""
-        if answer.error is not None:
-            told["error"] = answer.error
+        told["content"] = answer.text or answer.failure or ""
+        if answer.failure is not None:
+            told["error"] = answer.failure
         return ToolResult(told, "simulated" if self._simulated else "live", answer)
 
     def _question(self, call: ToolCall, so_far: Messages, recordings: Sequence[Recording], case: Case) -> str:

@@ -140,7 +140,7 @@ def by_function(case: Case) -> Any:
 
 @pytest.mark.parametrize(
     ("length", "said_last", "error"),
-    [(99, "Tool: the reply says: No berth is longer than 50 m.", True), (45, 'Tool: ["find_berth", true]', False)],
+    [(99, "Tool: No berth is longer than 50 m.", True), (45, 'Tool: ["find_berth", true]', False)],
 )
 def test_a_live_source_is_called_for_what_is_not_recorded_and_its_refusal_is_a_result(
     tmp_path: Path, agent: ToolAgent, length: int, said_last: str, error: bool
