@@ -27,7 +27,7 @@ _CALL_ID: Final = "call{:0>5}"
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:
-    """How conversations are held.
+    """The rules by which conversations are held.
 
     Attributes:
         history: What a model is shown of earlier turns: its own answers, or those that are recorded.
