@@ -10,6 +10,7 @@ from leadline.plugins.formats.foreign_records import ForeignRecords, members, ob
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.messages import messages_of, renumbered
+from leadline.tasks.load.readers import Item
 from leadline.tasks.load.values import filled
 
 
@@ -19,17 +20,58 @@ class AdkEvalSet(ForeignRecords):
 
     name = "adk"
     title = "Google ADK"
-    recognised_by = "a list `eval_cases`"
+    recognised_by = "a list `eval_cases`; `query` beside `expected_tool_use`; `data` beside `initial_session`"
     sections = ("eval_cases",)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._turns: list[dict[str, Any]] = []
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
-        """Return how certain it is that these are cases of an EvalSet."""
-        return 0.95 if "eval_cases" in sections else 0
+        """Return how certain it is that these are cases of an EvalSet, or the turns of one in the form before it."""
+        if "eval_cases" in sections:
+            return 0.95
+        return 0.8 if {"query", "expected_tool_use"} <= names or {"data", "initial_session"} <= names else 0
 
-    def conversation(self, record: dict[str, Any], section: str) -> Conversation:
+    def conversation(self, record: dict[str, Any], section: str) -> Conversation | None:
         """Return a case as it was recorded, or, with a scenario instead, as it is to begin."""
-        return adk_case(record)
+        if section:
+            return adk_case(record)
+        if "data" in record:
+            return old_adk_case(record)
+        self._turns.append(record)
+        return None
+
+    def end_of_records(self) -> None:
+        """Stage the one case whose turns a plain list is."""
+        if self._turns:
+            self.convert_record(Item("", 1, None, 0), {"data": self._turns, "name": self.source.path.stem})
+
+
+def old_adk_case(record: dict[str, Any]) -> Conversation:
+    """Return a case in the form before EvalSets, whose ``data`` is a list of turns."""
+    turns = [_invocation(turn) for turn in objects(record.get("data"))]
+    return adk_case(
+        {"eval_id": record.get("name"), "conversation": turns, "session_input": record.get("initial_session")}
+    )
+
+
+def _invocation(turn: dict[str, Any]) -> dict[str, Any]:
+    uses = objects(turn.get("expected_tool_use"))
+    said = objects(turn.get("expected_intermediate_agent_responses"))
+    told = [(each, each["mock_tool_output"]) for each in uses if each.get("mock_tool_output") is not None]
+    return {
+        "user_content": {"parts": [{"text": turn.get("query")}]},
+        "final_response": {"parts": [{"text": turn.get("reference") or ""}]},
+        "intermediate_data": {
+            "invocation_events": [
+                {"author": each.get("author"), "content": {"parts": [{"text": each.get("text")}]}} for each in said
+            ],
+            "tool_uses": [{"name": each.get("tool_name"), "args": each.get("tool_input")} for each in uses],
+            "tool_responses": [{"name": each.get("tool_name"), "response": output} for each, output in told],
+        },
+    }
 
 
 def adk_case(record: dict[str, Any]) -> Conversation:

@@ -70,6 +70,9 @@ def tau2_simulation(record: dict[str, Any], task: dict[str, Any]) -> Conversatio
         raise ValueFault("a voice simulation has ticks instead of messages; these are not read")
     trial, ended = record.get("trial"), record.get("termination_reason")
     key = str(record.get("task_id") or "")
+    reward, expected = members(record.get("reward_info")), _expected(task)
+    if found := _state(reward):
+        expected["scenario"] = {**(expected.get("scenario") or {}), "expected_state": dict.fromkeys(found, True)}
     duration, cost = (None if value is None else money(value) for value in map(record.get, ("duration", "agent_cost")))
     return Conversation(
         messages_of(list(_spoken(objects(record.get("messages"))))),
@@ -78,9 +81,23 @@ def tau2_simulation(record: dict[str, Any], task: dict[str, Any]) -> Conversatio
         cost_usd=cost,
         error=_INFRASTRUCTURE if ended == _INFRASTRUCTURE else None,
         metadata={name: record[name] for name in _KEPT if record.get(name) is not None}
-        | {"reward": members(record.get("reward_info")).get("reward")},
-        **_expected(task),
+        | {"reward": reward.get("reward")}
+        | ({"final_state": found} if found else {}),
+        **expected,
     )
+
+
+def _state(reward: dict[str, Any]) -> dict[str, Any]:
+    """Return what the benchmark found of the state that was left behind, which itself is in no file of results.
+
+    Each thing that it checked is true if it is as the task wants it.
+    """
+    checked = {"database": members(reward.get("db_check")).get("db_match")}
+    for each in objects(reward.get("env_assertions")):
+        asserted = members(each.get("env_assertion"))
+        name = f"{asserted.get('func_name')} {as_json(asserted.get('arguments') or {})}"
+        checked[name] = checked.get(name) is not False and each.get("met") is True
+    return {name: met for name, met in checked.items() if met is not None}
 
 
 def _expected(task: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +109,7 @@ def _expected(task: dict[str, Any]) -> dict[str, Any]:
     scenario = {
         "scenario": told if isinstance(told, str) else as_json(told) if told else None,
         "user_description": user.get("persona"),
-        "facts": criteria.get("communicate_info"),
+        "expected_facts": criteria.get("communicate_info"),
     }
     return {
         "expected_tool_calls": _calls(objects(criteria["actions"])) if "actions" in criteria else None,

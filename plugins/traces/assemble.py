@@ -175,18 +175,20 @@ class _Tree:
         return self.innermost([span for span in calls if span.inputs is not None or span.outputs is not None])
 
     def tool_calls(self) -> list[TraceSpan]:
-        """Return the calls of tools, each once: the client of an MCP server records the call of its tool again."""
-        ids: set[tuple[str, str]] = set()
-        found = []
+        """Return the calls of tools, each once: the client of an MCP server records the call of its tool again.
+
+        So does one whose tool asked for more before it went on; the result is that of the last.
+        """
+        found: dict[Any, TraceSpan] = {}
         for span in self.spans:
-            if span.kind != "tool" or id(span) in self.within_tool:
-                continue
-            if span.call_id:
-                if (span.trace, span.call_id) in ids:
-                    continue
-                ids.add((span.trace, span.call_id))
-            found.append(self._with_inner_result(span))
-        return found
+            if span.kind == "tool" and id(span) not in self.within_tool:
+                place = (span.trace, span.call_id) if span.call_id else id(span)
+                first, own = found.get(place), self._with_inner_result(span)
+                if first is None:
+                    found[place] = own
+                elif first.result is None and first.error is None:
+                    found[place] = replace(first, result=own.result, error=own.error)
+        return list(found.values())
 
     def _with_inner_result(self, span: TraceSpan) -> TraceSpan:
         """Return a call of a tool with the result and the error that only the same call below it has."""

@@ -1,14 +1,12 @@
 """Spans and log records as files have them: OTLP in JSON, JSON Lines or protobuf, and what SDKs print of spans.
 
-A span of an SDK is an object with ``spanContext`` (JavaScript) or ``context`` (Python) and plain attributes. Files may
-be packed by gzip.
+A span of an SDK is an object with ``spanContext`` (JavaScript) or ``context`` (Python) and plain attributes.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import gzip
 import mmap
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -97,9 +95,6 @@ def read_file(path: Path, counts: TraceCounts) -> Iterator[Raw]:
         file.seek(0)
         if head.startswith(b"PAR1"):
             counts.fault("the columns of a table are none of spans")
-        elif head.startswith(b"\x1f\x8b"):
-            with gzip.open(file) as unpacked:
-                yield from _from_lines(unpacked, path, counts)  # type: ignore[arg-type]  # a binary file for all we do
         elif head.translate(None, _CONTROLS) != head:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
                 yield from _from_protobuf(view, counts)

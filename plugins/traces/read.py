@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +24,7 @@ from leadline.plugins.traces.span import Annotated, TraceSpan, Usage
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.db import sql
 from leadline.tasks.load.conversation import Conversation
-from leadline.tasks.load.limits import MIB
+from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MIB
 
 __all__ = ["TraceCounts", "conversations"]
 
@@ -66,6 +68,7 @@ def conversations(
         for path in paths:
             for file in _files(Path(path)):
                 try:
+                    file = _plain(file, Path(folder), counts)
                     for raw in exported(file, counts) or read_file(file, counts):
                         store.add(raw)
                 except OSError as error:
@@ -80,6 +83,24 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
+
+
+def _plain(file: Path, folder: Path, counts: TraceCounts) -> Path:
+    """Return a file, or what one that is packed by gzip holds, as far as it can be read."""
+    with file.open("rb") as packed:
+        if packed.read(2) != b"\x1f\x8b":
+            return file
+    place = folder / "unpacked"
+    left = max(FREE_EXPANSION, file.stat().st_size * MAX_EXPANSION)
+    with gzip.open(file) as packed, place.open("wb") as plain:
+        try:
+            while left > 0 and (data := packed.read1(MIB)):
+                left -= plain.write(data)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            counts.fault(f"a packed file is broken ({error})")
+    if left <= 0:
+        counts.fault(f"a packed file holds more than {MAX_EXPANSION:,} times its size")
+    return place
 
 
 def _conversation(raws: Sequence[Raw | TraceSpan], translator: Translator) -> Conversation | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
+import zlib
 from collections.abc import Set
+from contextlib import suppress
 from typing import ClassVar, Final
 
 from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.flat import stand_alone
 from leadline.plugins.traces.read import conversations
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
@@ -34,6 +37,8 @@ _MARK: Final = re.compile(rb'(?<!\\\\)"(?:' + b"|".join(name.encode() for name i
 _OF_MLFLOW: Final = re.compile(rb'[\s\[{]*(?:"traces"\s*:[\s\[{]*)?"(?:info|data)"\s*:\s*\{')
 """The beginning of MLflow's traces; a row of an evaluation set with a trace beside its answer begins otherwise."""
 
+_LOOKED_FOR: Final = "Looked for messages of calls of models, and for what agents and chains were asked and answered"
+
 
 def _is_protobuf(head: bytes) -> bool:
     """Return whether bytes begin a message whose first field has a length, as OTLP's do, and are no text."""
@@ -47,7 +52,10 @@ def _is_protobuf(head: bytes) -> bool:
 
 
 def _is_of_traces(head: bytes) -> bool:
-    """Return whether a file that begins so is one of traces."""
+    """Return whether a file that begins so, packed or not, is one of traces."""
+    if head.startswith(b"\x1f\x8b"):
+        with suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, _LOOKED_AT)
     of_mlflow = _OF_MLFLOW.match(head) and b'"mlflow.' in head[:_LOOKED_AT]
     return bool(of_mlflow or _MARK.search(head[:_LOOKED_AT])) or _is_protobuf(head)
 
@@ -71,8 +79,8 @@ class Traces(FileFormat):
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
-        """Return how certain it is that a table is one of spans."""
-        return 0.97 if "context.trace_id" in names else 0
+        """Return how certain it is that records are spans, or attributes of some that stand alone."""
+        return 0.97 if "context.trace_id" in names or (stand_alone(names) and not sections) else 0
 
     @classmethod
     def reads(cls, source: SourceFile) -> bool:
@@ -88,4 +96,4 @@ class Traces(FileFormat):
         for sentence in counts.sentences():
             self.warn(sentence.rstrip("."))
         if not counts.conversations:
-            self.faults.stop(None, "", f"the traces hold no conversation: {' '.join(counts.sentences())}")
+            self.faults.stop(None, "", f"the traces hold no conversation: {' '.join(counts.sentences())} {_LOOKED_FOR}")

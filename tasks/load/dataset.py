@@ -132,7 +132,7 @@ def load_dataset(
         | ({"model": model_name} if model_name else {})
         | ({"labels": 1} if LABELS in named.names else {})
         | (
-            {"conversations": 2 if cases_only else 1}
+            {"conversations": 3 if cases_only else 2}
             if recognised.may_hold_conversations(frozenset(named.names))
             else {}
         )

@@ -100,6 +100,7 @@ def _read(reader: DatasetFormat, layout: Layout) -> None:
             if not (by_columns and _is_staged(reader, block)):
                 for item in block.items():
                     reader.convert(item)
+    reader.end_of_records()
 
 
 def can_stage_records(reader: DatasetFormat) -> bool:

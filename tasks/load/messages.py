@@ -124,7 +124,9 @@ def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
         raise ValueFault(f"it is of no known role: {shown(as_json(item))}")
     parts = list(_read(item) if role is None else _parts(item))
     if role == "tool" and not any(part.result for part in parts):
-        parts = [_Part(result=_result(item, _first(item, *_CONTENTS, "parts")))]
+        if asks_for_input(content := _first(item, *_CONTENTS, "parts")):
+            return
+        parts = [_Part(result=_result(item, content))]
     single = role is None or item.get("type") == "message"
     described, role = item if role else {}, role or "assistant"
     last = found[-1] if single and found and isinstance(found[-1], _Draft) else None
@@ -329,7 +331,8 @@ def _read(part: Any) -> Iterator[_Part]:
     if kind in _THOUGHTS or part.get("thought") is True:
         yield _Part(thought=_plain(_first(part, "thinking", "text", "content", "summary")))
     elif kind.endswith(_RESULTS):
-        yield _Part(result=_result(part, _first(part, "response", "result", "output", "content")))
+        if not asks_for_input(content := _first(part, "response", "result", "output", "content")):
+            yield _Part(result=_result(part, content))
     elif kind in _CALLS or kind.endswith("_call"):
         named = {"name": kind.removesuffix("_call")} if _first(part, *_TOOL_NAMES) is None else {}
         yield _Part(call=call_of({**part, **named}))
@@ -397,6 +400,13 @@ def _result(value: Mapping[str, Any], content: Any) -> Message:
     if isinstance(error, str) or error is True or failed:
         message["error"] = error if isinstance(error, str) else message["content"]
     return message
+
+
+def asks_for_input(content: Any) -> bool:
+    """Return whether what a tool returned is no result yet: in MCP it may ask for more before it goes on."""
+    if isinstance(content, str) and '"input_required"' in content:
+        content = as_arguments(content)
+    return isinstance(content, Mapping) and content.get("resultType") == "input_required"
 
 
 def _opened(content: Any) -> tuple[Any, Any]:

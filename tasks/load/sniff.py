@@ -11,7 +11,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.ground import DatasetError, ErrorCode, Fault
-from leadline.tasks.load.columns import LABELS, ColumnNames
+from leadline.tasks.load.columns import LABELS, ColumnNames, listed
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
@@ -209,7 +209,12 @@ def format_of(source: SourceFile, peeked: Peeked) -> type[DatasetFormat]:
     if peeked.broken:
         return get_format("leadline")  # reading the file will report all that is broken
     if not columns.names:
-        raise DatasetError([Fault(source.name, None, "", "the file holds no records")], code=ErrorCode.DATA_UNREADABLE)
+        lists = sorted({section for kind in all_formats().values() for section in kind.sections})
+        there = [section for section in lists if f'"{section.rpartition(".")[2]}"'.encode() in source.head]
+        message = (
+            f"the file holds no records; looked for them in {listed(there)}" if there else "the file holds no records"
+        )
+        raise DatasetError([Fault(source.name, None, "", message)], code=ErrorCode.DATA_UNREADABLE)
     raise DatasetError([Fault(source.name, None, "", unknown_format(names))], code=ErrorCode.DATA_FORMAT)
 
 

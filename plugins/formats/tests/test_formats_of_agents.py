@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.data import calls_of, turns_of
-from leadline.plugins.formats.adk import adk_case
+from leadline.plugins.formats.adk import adk_case, old_adk_case
 from leadline.plugins.formats.atif import atif_trajectory
 from leadline.plugins.formats.bfcl import bfcl_question
 from leadline.plugins.formats.tau2 import Tau2, tau2_simulation, tau2_task
@@ -68,6 +68,35 @@ def test_an_adk_case_may_have_events_or_a_scenario() -> None:
     assert held.messages == [{"role": "user", "content": "Hi"}]
     assert held.scenario == {"scenario": "Ask for the tide", "user_description": "skipper"}
     assert held.expected_tool_calls is None
+
+
+OLD: list[dict[str, Any]] = [
+    {"query": "Hi", "expected_tool_use": [], "reference": "Hello."},
+    {
+        "query": "How high?",
+        "expected_tool_use": [{"tool_name": "tide", "tool_input": {"at": "Lisbon"}, "mock_tool_output": "5 m"}],
+        "expected_intermediate_agent_responses": [{"author": "pilot", "text": "Let me look."}],
+        "reference": "5 m.",
+    },
+]
+
+
+def test_turns_of_adk_from_before_evalsets_are_one_case(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "tides.test.json", OLD)
+    assert (loaded.format, loaded.cases, loaded.rows) == ("adk", 1, 1)
+    sets = [{"name": f"tides {n}", "data": OLD, "initial_session": {"state": {"port": n}}} for n in range(2)]
+    assert rows(load(tmp_path, "sets.json", sets)).keys() == {("tides 0", "sets"), ("tides 1", "sets")}
+    found = old_adk_case(sets[1])
+    assert [turn.question for turn in turns_of(found.messages)] == ["Hi", "How high?"]
+    assert [turn.answer for turn in turns_of(found.messages)] == ["Hello.", "5 m."]
+    assert calls_of(found.messages) == [("tide", {"at": "Lisbon"}, "5 m", None, 4, 2)]
+    assert found.expected_tool_calls == [{"name": "tide", "arguments": {"at": "Lisbon"}, "turn": 2}]
+    assert found.scenario == {"initial_state": {"port": 1}}
+
+
+@pytest.mark.parametrize("turn", [{"query": 7, "expected_tool_use": 7}, {"query": "Q", "expected_tool_use": [{}]}])
+def test_turns_of_adk_that_are_none_are_told(tmp_path: Path, turn: dict[str, Any]) -> None:
+    assert faults(tmp_path, "tides.test.json", [turn])
 
 
 @pytest.mark.parametrize(
@@ -198,6 +227,22 @@ def test_a_simulation_of_tau2_is_what_the_agent_saw() -> None:
     assert tau2_simulation(record | {"termination_reason": "infrastructure_error"}, {}).error == "infrastructure_error"
     with pytest.raises(ValueFault, match="voice"):
         tau2_simulation({"ticks": [{}], "messages": []}, {})
+
+
+def test_what_tau2_found_of_the_state_and_wants_told_can_be_scored() -> None:
+    checked = [
+        {"env_assertion": {"func_name": "has_task", "arguments": {"n": n}}, "met": met, "reward": 0}
+        for n, met in ((1, True), (2, False), (2, True))
+    ]
+    reward = {"reward": 0.0, "db_check": {"db_match": True, "db_reward": 1.0}, "env_assertions": checked}
+    task = {"id": "t", "user_scenario": {}, "evaluation_criteria": {"communicate_info": ["5.4 m"]}}
+    found = tau2_simulation({"messages": SAID, "reward_info": reward}, task)
+    state = {"database": True, 'has_task {"n":1}': True, 'has_task {"n":2}': False}
+    assert found.metadata == {"reward": 0.0, "final_state": state}
+    assert found.scenario == {"expected_facts": ["5.4 m"], "expected_state": dict.fromkeys(state, True)}
+    assert "final_state" not in tau2_simulation({"messages": SAID, "reward_info": {"reward": 1.0}}, task).metadata
+    with pytest.raises(ValueFault):
+        tau2_simulation({"messages": SAID, "reward_info": {"db_check": [], "env_assertions": [7]}}, task)
 
 
 def test_tau2_is_told_from_other_documents_with_tasks() -> None:

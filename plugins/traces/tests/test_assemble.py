@@ -278,9 +278,17 @@ def test_ten_thousand_spans_below_each_other_are_put_together() -> None:
     wide = [span(n, "tool", parent=1, name="tide", call_id=f"c{n - 5002}", result="1 m") for n in range(5002, 10_000)]
     found = assembled(llm(1, [Q], asks), *deep, *wide)
     assert len(found.steps or ()) == 9_999
-    assert sum(call.result == "1 m" for call in calls_of(found.messages)) == 4_997
+    assert sum(call.result == "1 m" for call in calls_of(found.messages)) == 4_998
 
 
 def test_putting_together_leaves_the_spans_as_they_were() -> None:
     spans = [span(1, "retriever", documents=[{"content": "x"}]), llm(2, [Q], A)]
     assert assembled(*spans) == assembled(*spans)
+
+
+def test_the_result_of_a_call_that_asked_for_more_is_that_of_its_last_span() -> None:
+    asked = span(2, "tool", parent=1, name="tide", call_id="c")
+    told = span(3, "tool", parent=1, name="tide", call_id="c", result="5 m")
+    found = assembled(llm(1, [Q], says("assistant", "", ("c", "tide"))), asked, told)
+    assert [call.result for call in calls_of(found.messages)] == ["5 m"]
+    assert len(found.steps or ()) == 3

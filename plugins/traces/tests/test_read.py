@@ -16,9 +16,11 @@ from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect
 from leadline.plugins.traces.otlp import RawSpan
 from leadline.plugins.traces.read import TraceCounts, conversations
+from leadline.plugins.traces.trace_format import Traces
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.messages import messages_with_ids
+from leadline.tasks.load.source import SourceFile
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 SAID = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
@@ -227,6 +229,42 @@ def test_packed_files_and_folders_are_read(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps(document(chat(2, "two", trace="ab" * 16)), indent=1))
     (tmp_path / "notes.md").write_text("no trace")
     assert len(list(conversations([tmp_path]))) == 2
+
+
+def test_a_packed_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    lines = "".join(json.dumps(document(chat(n, f"{n}", trace=f"{n:032x}"))) + "\n" for n in range(1, 500))
+    packed, counts = gzip.compress(lines.encode()), TraceCounts()
+    for name, content in (("broken.gz", packed[: len(packed) // 2]), ("whole.json.gz", packed), ("no.gz", b"\x1f\x8b")):
+        (tmp_path / name).write_bytes(content)
+    assert Traces.reads(SourceFile.at(tmp_path / "broken.gz"))
+    assert 0 < len(list(conversations([tmp_path / "broken.gz"], counts=counts))) < 499
+    assert counts.faults[0].startswith("a packed file is broken")
+    assert len(list(conversations([tmp_path / "whole.json.gz"]))) == 499
+    assert not Traces.reads(SourceFile.at(tmp_path / "no.gz"))
+
+
+def test_a_packed_file_of_nothing_but_zeros_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "FREE_EXPANSION", 1 << 20)
+    monkeypatch.setattr(reading, "MAX_EXPANSION", 10)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * (1 << 24)))
+    counts = TraceCounts()
+    assert not list(conversations([tmp_path / "bomb.gz"], counts=counts))
+    assert "a packed file holds more than 10 times its size" in counts.faults
+
+
+ASKS = {"resultType": "input_required", "inputRequests": {"1": {"method": "elicitation/create"}}}
+
+
+def test_a_tool_of_mcp_that_asks_for_more_has_not_answered_yet(of: Any) -> None:
+    call = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "book", "gen_ai.tool.call.id": "c"}
+    asked = [{"role": "user", "content": "Book."}]
+    calls = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "book", "arguments": {}}]}]
+    messages = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(calls)}
+    spans = [span(1, {**SAID, **messages}), span(2, {**call, "gen_ai.tool.call.result": json.dumps(ASKS)})]
+    [found] = of(document(*spans))
+    assert [made.result for made in calls_of(found.messages)] == [None]
+    [found] = of(document(*spans, span(3, {**call, "gen_ai.tool.call.result": "Berth 7"})))
+    assert [made.result for made in calls_of(found.messages)] == ["Berth 7"]
 
 
 def test_a_providers_summary_of_what_was_said_is_told(of: Any) -> None:

@@ -123,29 +123,57 @@ def test_other_ids_and_a_later_day_change_nothing(name: str, tmp_path: Path) -> 
     assert list(conversations([tmp_path])) == read(name)
 
 
-def of_attributes(path: Path, attributes: dict[str, Any], *further: dict[str, Any]) -> list[Conversation]:
-    """Return the conversations of a trace whose spans have these attributes."""
-    spans = [
-        {"traceId": "1" * 32, "spanId": f"{number:016x}", "name": "call", "startTime": [number, 0],
-         "endTime": [number, 1], "attributes": each}
-        for number, each in enumerate((attributes, *further), start=1)
-    ]  # fmt: skip
-    path.write_text(json.dumps(spans))
+BARE = SAMPLES / "openinference_genai"
+
+
+def of_attributes(path: Path, *records: Any) -> list[Conversation]:
+    """Return the conversations of attributes that stand alone, an object a line."""
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
     return list(conversations([path]))
 
 
-def test_the_same_call_is_the_same_conversation_in_two_conventions(tmp_path: Path) -> None:
-    names = ("openinference_client_span_tool_calls", "otel_genai_client_span_tool_calls")
-    old, new = (json.loads((SAMPLES / "openinference_genai" / f"{name}.json").read_text()) for name in names)
-    [first], [second] = of_attributes(tmp_path / "1.json", old), of_attributes(tmp_path / "2.json", new)
+def attributes(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((BARE / f"{name}.json").read_text())
+    return found
+
+
+def test_the_same_call_is_the_same_conversation_in_two_conventions() -> None:
+    [first] = read("openinference_genai/openinference_client_span_tool_calls.json")
+    [second] = read("openinference_genai/otel_genai_client_span_tool_calls.json")
     assert first.messages == second.messages
-    assert measured(first) == (1, 1, 0, 1)
+    assert measured(first) == measured(second) == (1, 1, 0, 1)
     assert (first.input_tokens, first.output_tokens) == (second.input_tokens, second.output_tokens) == (97, 52)
+    assert read("openinference_genai/otel_genai_tool_execution_span.json") == []
+
+
+def test_attributes_alone_are_recognised_in_all_containers(tmp_path: Path) -> None:
+    call = attributes("otel_genai_client_span_tool_calls")
+    tool = attributes("otel_genai_tool_execution_span")
+    [expected] = read("openinference_genai/otel_genai_client_span_tool_calls.json")
+    for number, records in enumerate(([call], [tool, call], [{"data": [call]}], [{"attributes": call}], [[call]])):
+        assert of_attributes(tmp_path / f"{number}.jsonl", *records) == [expected]
+    again = {**call, "gen_ai.response.id": "2"}
+    assert [each.messages for each in of_attributes(tmp_path / "two.jsonl", call, again)] == [expected.messages] * 2
+    turns = [{**each, "gen_ai.conversation.id": "c"} for each in (call, {**tool, "gen_ai.tool.call.id": "9"})]
+    [together] = of_attributes(tmp_path / "turns.jsonl", *turns)
+    assert (together.key, measured(together)) == ("c", (1, 1, 0, 2))
+    plain = {name: call[name] for name in ("gen_ai.input.messages", "gen_ai.output.messages")}
+    assert of_attributes(tmp_path / "plain.jsonl", plain)[0].messages == expected.messages
+
+
+@pytest.mark.parametrize("value", [None, 7, [], {}, "[", [[]], {"a": {"b": []}}])
+def test_absurd_attributes_alone_break_nothing(tmp_path: Path, value: Any) -> None:
+    call = attributes("openinference_client_span_tool_calls")
+    for name in call:
+        of_attributes(tmp_path / "a.jsonl", call | {name: value})
 
 
 def test_a_tools_span_is_read_beside_its_call(tmp_path: Path) -> None:
-    call = json.loads((SAMPLES / "openinference_genai/otel_genai_client_span_tool_calls.json").read_text())
-    tool = json.loads((SAMPLES / "openinference_genai/otel_genai_tool_execution_span.json").read_text())
-    [found] = of_attributes(tmp_path / "spans.json", call, tool)
+    spans = [
+        {"traceId": "1" * 32, "spanId": f"{number:016x}", "name": "call", "startTime": [number, 0],
+         "endTime": [number, 1], "attributes": attributes(name)}
+        for number, name in enumerate(("otel_genai_client_span_tool_calls", "otel_genai_tool_execution_span"), 1)
+    ]  # fmt: skip
+    [found] = of_attributes(tmp_path / "spans.json", spans)
     assert measured(found) == (1, 1, 0, 2)
     assert [step["name"] for step in found.steps or ()] == ["call", "get_weather"]

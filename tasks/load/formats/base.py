@@ -284,6 +284,9 @@ class DatasetFormat(ABC):
         self.convert_record(item, item.value)
         self.batches.end_of_record(item.size)
 
+    def end_of_records(self) -> None:  # noqa: B027 - most formats stage each record as it comes
+        """Stage what only all records together make."""
+
     def opens(self, name: str) -> tuple[type, ...]:
         """Return the types of values in a column that make :meth:`convert_record` read their record in another way."""
         return (dict,) if name == SQUAD else ()

@@ -11,6 +11,9 @@ from leadline.tasks.load.messages import given_chunks, messages_of, tools_of
 from leadline.tasks.load.values import ValueFault, chunks, count, key, number, texts
 
 _CONTEXT: Final = "retrieved_context"
+_FINAL: Final = "final_state"
+_EXPECTED: Final = ("expected_state", "expected_facts")
+"""Metadata of a sample by which its author says what the agent is to leave behind, and to tell."""
 _SPENT: Final = ("working_time", "total_time")
 """How long a sample took, without and with the times that it waited for a model that was busy."""
 
@@ -25,8 +28,10 @@ def inspect_sample(record: Mapping[str, Any]) -> Conversation:
         ValueFault: Something in it is no message.
     """
     metadata, output = dict(_object(record.get("metadata"))), _object(record.get("output"))
-    context = _object(record.get("store")).get(_CONTEXT) or metadata.get(_CONTEXT)
+    store = _object(record.get("store"))
+    context = store.get(_CONTEXT) or metadata.get(_CONTEXT)
     metadata.pop(_CONTEXT, None)
+    left = {name: value for name, value in store.items() if name != _CONTEXT}
     given = [_named(message) for message in _list(record.get("messages"))] or _of_input(record, output)
     messages = messages_of(given)
     if context is not None and (places := _places(messages, "assistant")):
@@ -50,8 +55,9 @@ def inspect_sample(record: Mapping[str, Any]) -> Conversation:
         input_tokens=_count(usage, "input_tokens"),
         output_tokens=_count(usage, "output_tokens"),
         expected_answers=texts(record.get("target") or []),
+        scenario={name: metadata.pop(name) for name in _EXPECTED if name in metadata} or None,
         case_metadata={f"metadata.{name}": value for name, value in metadata.items()},
-        metadata=scores | ({"inspect.limit": limit["type"]} if stopped else {}),
+        metadata=scores | ({_FINAL: left} if left else {}) | ({"inspect.limit": limit["type"]} if stopped else {}),
     )
 
 

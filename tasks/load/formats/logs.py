@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from leadline.tasks.load.columns import field_of
+from leadline.evaluators.data import Message
+from leadline.tasks.load.columns import Columns, field_of
+from leadline.tasks.load.formats.conversations import CONVERSATION_COLUMNS, ConversationFormat, replied
 from leadline.tasks.load.formats.inspect_sample import inspect_sample
 from leadline.tasks.load.formats.records import Other
 from leadline.tasks.load.formats.registry import register
+from leadline.tasks.load.messages import messages_of
 from leadline.tasks.load.readers import Item
-from leadline.tasks.load.values import ValueFault
+from leadline.tasks.load.values import ValueFault, unpacked
 
-_OWN_NAMES: Final = frozenset({"epoch", "output", "target"})
+_OWN_NAMES: Final = frozenset({"epoch", "target"})
 _CONTEXT: Final = "retrieved_context"
 
 
@@ -29,7 +32,7 @@ class Inspect(Other):
 
     name = "inspect"
     title = "inspect"
-    recognised_by = "a list `samples` of objects with `epoch`, `target` and `output`; an archive `.eval`"
+    recognised_by = "a list `samples` of objects with `epoch` and `target`; an archive `.eval`"
     answer_column = "output"
     sections = ("samples",)
     is_flat = False
@@ -114,13 +117,29 @@ _TOLD: Final = 10
 _KEPT: Final = ("success", "score", "namedScores")
 
 
+def _prompt(raw: Any) -> Any:
+    """Return the messages that a prompt is, or any other prompt as it is."""
+    try:
+        found = unpacked(raw)
+        return found if any(message["role"] == "user" for message in messages_of(found)) else raw
+    except ValueFault:
+        return raw
+
+
+def _output(value: Any) -> list[Message]:
+    """Read what a provider returned: a text, any object, or the calls that the model made."""
+    calls = isinstance(value, list) and value and all(isinstance(each, dict) and "function" in each for each in value)
+    return replied([{"role": "assistant", "tool_calls": value}] if calls else value)
+
+
 @register
-class Promptfoo(Other):
+class Promptfoo(ConversationFormat, Other):
     """Reads one answer a result: what was asked and expected are variables with known names.
 
-    Without a variable that is known to be the question, the only one is it, else the prompt as it was sent. The model
-    is the provider; further prompts of it are models of their own. The error of a failed assertion is none of the host.
-    Assertions about the text of an answer are the condition, and ``equals`` is the expected answer.
+    Without a variable that is known to be the question, the only one is it, else the prompt as it was sent. A prompt of
+    messages is the history with the question, where the user spoke more than once. The model is the provider; further
+    prompts of it are models of their own. The error of a failed assertion is none of the host. Assertions about the
+    text of an answer are the condition, and ``equals`` is the expected answer.
     """
 
     name = "promptfoo"
@@ -128,12 +147,18 @@ class Promptfoo(Other):
     recognised_by = "an object `results` with a list `results`"
     answer_column = "response"
     sections = ("results.results",)
+    conversation_columns: ClassVar[Columns] = {**CONVERSATION_COLUMNS, "actual_answer": ("reply", _output)}
     is_flat = False
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that these are promptfoo's results."""
         return 0.95 if "results.results" in sections else 0
+
+    @classmethod
+    def may_hold_conversations(cls, names: Set[str]) -> bool:
+        """Return that a prompt may be one."""
+        return True
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a result."""
@@ -142,7 +167,10 @@ class Promptfoo(Other):
         number = record.get("promptIdx")
         usage = _object(response.get("tokenUsage"))
         answered = response.get("output") is not None
-        of_case = _of_case(_object(record.get("vars")), _object(record.get("prompt")).get("raw"))
+        prompt = _prompt(_object(record.get("prompt")).get("raw"))
+        of_case = _of_case(_object(record.get("vars")), prompt)
+        if self.has_conversation({"messages": prompt}):
+            of_case = {name: value for name, value in of_case.items() if name != "question"} | {"messages": prompt}
         flat = {
             **self._asserted(record),
             **of_case,

@@ -7,6 +7,7 @@ format is first asked for.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Set
 from itertools import islice
@@ -56,9 +57,14 @@ def unknown_format(names: Set[str]) -> str:
         if kind.question_column:
             columns[f"{kind.question_column} and {kind.answer_column}"].append(kind.title)
     *most, last = [f"{both} ({', '.join(titles)})" for both, titles in columns.items()]
+    others = [
+        f"{kind.title} ({', '.join(marks)})"
+        for kind in all_formats().values()
+        if not kind.question_column and (marks := re.findall("`([^`]+)`", kind.recognised_by))
+    ]
     near = [mapped(*each) for each in islice(resembling(sorted(names), {"question", "actual_answer"}), 4)]
     hint = f"did you mean {' '.join(near)}" if near else "name them: --map question=COLUMN --map actual_answer=COLUMN"
     return (
         f"no column is known to be a question or an answer: {listed(sorted(names))}; {hint}. "
-        f"Formats have {', '.join(most)} or {last}"
+        f"Formats have {', '.join(most)} or {last}. Looked for, too: {', '.join(others)}"
     )

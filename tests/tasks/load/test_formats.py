@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from leadline.tasks.load.values import printed_by_python
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, tables
@@ -380,6 +381,37 @@ def test_promptfoo(tmp_path: Path) -> None:
     assert (failed["actual_answer"], failed["error"]) == (None, "503")
     assert topic["question"] == "tides"
     assert loaded.column_warnings == ()
+
+
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How high?"}]
+SAID = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, CHAT[1]]
+
+
+def test_a_prompt_of_messages_in_promptfoo_is_the_history_and_the_question(tmp_path: Path) -> None:
+    call = {"id": "x", "type": "function", "function": {"name": "tide", "arguments": '{"at": "Lisbon"}'}}
+    prompts = [
+        (json.dumps(CHAT), "5 m"),
+        (json.dumps(SAID, indent=1), "5 m"),
+        (json.dumps({"messages": SAID}), [call]),
+        ("[no JSON", "5 m"),
+        ('[{"role": "nobody"}]', "5 m"),
+    ]
+    results = [
+        {"provider": "p", "prompt": {"raw": raw}, "vars": {"topic": "tides", "lines": 3}, "response": {"output": said},
+         "testCase": {"assert": [{"type": "equals", "value": "5 m"}]}, "latencyMs": 1500, "testIdx": number}
+        for number, (raw, said) in enumerate(prompts)
+    ]  # fmt: skip
+    loaded = load(tmp_path, "out.json", {"results": {"results": results}})
+    found = tables(loaded)
+    asked = [case["question"] for case in found["cases"]]
+    assert asked == ["How high?", "How high?", "How high?", "[no JSON", '[{"role": "nobody"}]']
+    assert [row["actual_answer"] for row in found["rows"]] == ["5 m", "5 m", None, "5 m", "5 m"]
+    assert [row["duration_s"] for row in found["rows"]] == [1.5] * 5
+    assert all(case["expected_answers"] == ["5 m"] for case in found["cases"])
+    turns = parquet.read_table(loaded.path / "turns.parquet").to_pylist()
+    given, called = (turn for turn in turns if turn["history"])
+    assert json.loads(given["history"]) == SAID[:2] == json.loads(called["history"])
+    assert [each["name"] for each in json.loads(called["tool_calls"])] == ["tide"]
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,12 @@ def test_absurd_members_are_left_out_or_refused(absurd: Any) -> None:
     for name in (*names, "events", "working_time", "id"):
         with suppress(ValueFault):
             assert inspect_sample(sample(**{name: absurd})).messages
+
+
+def test_what_a_sample_leaves_in_its_store_is_the_state_and_its_metadata_says_what_is_expected() -> None:
+    told = {"expected_state": {"berth": 7}, "expected_facts": ["5.4 m"], "port": "Lisbon"}
+    found = inspect_sample(sample(store={"berth": 7.0, "retrieved_context": ["A"]}, metadata=told))
+    assert found.metadata["final_state"] == {"berth": 7.0}
+    assert found.scenario == {"expected_state": {"berth": 7}, "expected_facts": ["5.4 m"]}
+    assert found.case_metadata == {"metadata.port": "Lisbon"}
+    assert "final_state" not in inspect_sample(sample(store=[7], metadata=7)).metadata

@@ -448,3 +448,16 @@ def test_a_hostile_conversation_is_read_in_linear_time() -> None:
 
 def test_nothing_and_instructions_alone_have_no_turn() -> None:
     assert turns_of([]) == turns_of(TIDE[:1]) == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_result_of_mcp_that_asks_for_input_is_none(packed: bool) -> None:
+    asks: Any = {"resultType": "input_required", "inputRequests": {}}
+    asks = json.dumps(asks) if packed else asks
+    call = {"role": "assistant", "tool_calls": [{"id": "c", "name": "book", "args": {}}]}
+    result = {"role": "tool", "tool_call_id": "c", "content": asks}
+    part = {"role": "user", "parts": [{"type": "tool_call_response", "id": "c", "response": asks}, {"text": "Go on."}]}
+    assert [message["role"] for message in messages_of([call, result])] == ["assistant"]
+    assert [message["role"] for message in messages_of([call, part])] == ["assistant", "user"]
+    done = {"content": [{"type": "text", "text": "Berth 7"}], "resultType": "complete"}
+    assert messages_of([call, {**result, "content": done}])[1]["content"] == "Berth 7"
