@@ -444,6 +444,13 @@ def _conversation(tree: _Tree, transcript: _Transcript, asked: list[TraceSpan]) 
     )
 
 
+def steps_of(spans: Sequence[TraceSpan], turns: Mapping[str, int], counts: TraceCounts) -> list[TraceStep]:
+    """Return spans as steps, where their turns are known by their ids."""
+    tree = _Tree(spans, counts)
+    tree.turns = [turns.get(span.id, 0) for span in tree.spans]
+    return _steps(tree) if tree.spans else []
+
+
 def _steps(tree: _Tree) -> list[TraceStep]:
     numbers = {id(span): number for number, span in enumerate(tree.spans)}
     begun = tree.spans[0].start_ns

@@ -20,6 +20,7 @@ from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect
 from leadline.plugins.traces.exports import exported
 from leadline.plugins.traces.otlp import Raw, RawEvent, RawSpan, read_file
+from leadline.plugins.traces.sessions import LOOKED_AT, is_of_session, sessions
 from leadline.plugins.traces.span import Annotated, TraceSpan, Usage
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.db import sql
@@ -65,10 +66,14 @@ def conversations(
         tempfile.TemporaryDirectory(prefix="leadline-traces-") as folder,
         closing(_Store(Path(folder), translator)) as store,
     ):
+        of_agents: list[Path] = []
         for path in paths:
             for file in _files(Path(path)):
                 try:
                     file = _plain(file, Path(folder), counts)
+                    if is_of_session(_head(file)):
+                        of_agents.append(file)
+                        continue
                     for raw in exported(file, counts) or read_file(file, counts):
                         store.add(raw)
                 except OSError as error:
@@ -76,6 +81,7 @@ def conversations(
         for raws in store.grouped(counts):
             if (found := _conversation(raws, translator)) is not None:
                 yield found
+        yield from sessions(of_agents, counts)
 
 
 def _files(path: Path) -> list[Path]:
@@ -85,12 +91,17 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in _ENDINGS and file.is_file())
 
 
+def _head(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(LOOKED_AT)
+
+
 def _plain(file: Path, folder: Path, counts: TraceCounts) -> Path:
     """Return a file, or what one that is packed by gzip holds, as far as it can be read."""
     with file.open("rb") as packed:
         if packed.read(2) != b"\x1f\x8b":
             return file
-    place = folder / "unpacked"
+    place = Path(tempfile.mkdtemp(dir=folder)) / file.stem
     left = max(FREE_EXPANSION, file.stat().st_size * MAX_EXPANSION)
     with gzip.open(file) as packed, place.open("wb") as plain:
         try:

@@ -12,13 +12,13 @@ from typing import ClassVar, Final
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.flat import stand_alone
 from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.sessions import LOOKED_AT, is_of_session
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.source import SourceFile
 
-_LOOKED_AT: Final = 1 << 16
 _NAMES: Final = (
     "resourceSpans",
     "resource_spans",
@@ -45,7 +45,7 @@ def _is_protobuf(head: bytes) -> bool:
     if not head.startswith(b"\n"):
         return False
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head[:_LOOKED_AT])
+        text = codecs.getincrementaldecoder("utf-8")().decode(head[:LOOKED_AT])
     except UnicodeDecodeError:  # ids of traces are random bytes
         return True
     return "\0" in text
@@ -55,14 +55,16 @@ def _is_of_traces(head: bytes) -> bool:
     """Return whether a file that begins so, packed or not, is one of traces."""
     if head.startswith(b"\x1f\x8b"):
         with suppress(zlib.error):
-            head = zlib.decompressobj(wbits=31).decompress(head, _LOOKED_AT)
-    of_mlflow = _OF_MLFLOW.match(head) and b'"mlflow.' in head[:_LOOKED_AT]
-    return bool(of_mlflow or _MARK.search(head[:_LOOKED_AT])) or _is_protobuf(head)
+            head = zlib.decompressobj(wbits=31).decompress(head, LOOKED_AT)
+    of_mlflow = _OF_MLFLOW.match(head) and b'"mlflow.' in head[:LOOKED_AT]
+    return bool(of_mlflow or _MARK.search(head[:LOOKED_AT])) or is_of_session(head) or _is_protobuf(head)
 
 
 @register
 class Traces(FileFormat):
     """Reads what applications record: OpenTelemetry in JSON and protobuf, Langfuse, MLflow, LangSmith, Phoenix.
+
+    The sessions of Claude Code and Codex are conversations, too.
 
     A trace that has not ended, or whose content was not captured, is counted and said, and is no row.
     """
@@ -71,7 +73,8 @@ class Traces(FileFormat):
     title = "Traces"
     recognised_by = (
         "`resourceSpans` or `resourceLogs` (OTLP, also protobuf), `observations` (Langfuse), `info` beside `data` "
-        "(MLflow), `dotted_order` (LangSmith), a column `context.trace_id` (Phoenix); files and folders of them"
+        "(MLflow), `dotted_order` (LangSmith), a column `context.trace_id` (Phoenix), "
+        "`parentUuid` (Claude Code), `session_meta` (Codex); files and folders of them"
     )
     answer_column = "messages"
     columns: ClassVar[Columns] = {}

@@ -445,7 +445,7 @@ def _plain(content: Any) -> str:
 
 
 def _is_written(part: Any) -> bool:
-    return isinstance(part, Mapping) and (part.keys() == {"text"} or part.get("type") in _TEXTS | {"image"})
+    return isinstance(part, Mapping) and (part.keys() == {"text"} or str(part.get("type")) in _TEXTS | {"image"})
 
 
 def _written(part: Mapping[str, Any]) -> str:
