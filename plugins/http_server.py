@@ -71,6 +71,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, http=PatientProtocol, ws="none", timeout_keep_alive=5,
         timeout_graceful_shutdown=ENDING_S, server_header=False,
+        proxy_headers=False,  # who asks is who is connected: a header of anybody's could say another address
     )  # fmt: skip
     return uvicorn.Server(config)
 

@@ -51,11 +51,13 @@ class Person:
         name: "" where everybody shares one token.
         role: What they may do.
         csrf: The value that their forms must send back.
+        signs_in: Whether they signed in here, and may sign out.
     """
 
     name: str
     role: Role
     csrf: str = field(default="", repr=False)
+    signs_in: bool = False
 
     @property
     def may_label(self) -> bool:
@@ -219,7 +221,7 @@ def does(path: str, role: Role, answer: Callable[[Request, Mapping[str, str]], R
 
     async def endpoint(request: Request) -> Response:
         person = person_of(request)
-        form = await _form(request)
+        form = dict(parse_qsl(await read_body(request), keep_blank_values=True, max_num_fields=1000))
         if not person.csrf or not same(form.pop(CSRF, ""), person.csrf):
             raise HTTPException(403, "This form is too old. Go back, load the page again, and send it once more.")
         if person.role < role:
@@ -231,8 +233,12 @@ def does(path: str, role: Role, answer: Callable[[Request, Mapping[str, str]], R
     return Route(path, endpoint, methods=["POST"])
 
 
-async def _form(request: Request) -> dict[str, str]:
-    """Read a form, of limited size; files are not taken."""
+async def read_body(request: Request) -> str:
+    """Return the body of a request that sends a form, of limited size; files are not taken.
+
+    Raises:
+        HTTPException: It is no such form, or too large.
+    """
     if request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         raise HTTPException(415)
     body = b""
@@ -240,10 +246,7 @@ async def _form(request: Request) -> dict[str, str]:
         body += part
         if len(body) > MOST_FORM:
             raise HTTPException(413)
-    fields: list[tuple[str, str]] = parse_qsl(
-        body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1000
-    )
-    return dict(fields)
+    return body.decode("utf-8", "replace")
 
 
 Handlers = dict[Any, Callable[[Request, Exception], Awaitable[Response]]]

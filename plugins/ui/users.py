@@ -1,0 +1,226 @@
+"""People with names and roles: a file of hashed passwords, or the header of a proxy that knows them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+import os
+import re
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.plugins.http_server import same
+from leadline.plugins.ui.access import COOKIE_S, WAIT, Tries, derived, own_path, set_cookie
+from leadline.plugins.ui.site import PACKAGE, Person, Role, read_body
+from leadline.tasks.ground.files import replacing
+from leadline.tasks.ground.templating import render
+
+LOGIN: Final = "/login"
+LEAST_PASSWORD: Final = 10
+MOST_PASSWORD: Final = 200
+_COST: Final = 2**14
+"""Scrypt's cost N, with r = 8 and p = 1: 16 MiB and some 50 ms a try (RFC 7914)."""
+
+_NAME: Final = re.compile(r"[^\s\x00-\x1f\x7f\"'<>\\,;:|=\[\]]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person of the file of users.
+
+    Attributes:
+        password: ``scrypt$N$SALT$HASH``; "" for one whom only a proxy lets in.
+    """
+
+    role: Role
+    password: str = field(default="", repr=False)
+
+
+def hashed(password: str, salt: bytes | None = None, cost: int = _COST) -> str:
+    """Return a password as the file holds it."""
+    salt = os.urandom(16) if salt is None else salt
+    found = hashlib.scrypt(password.encode("utf-8", "replace"), salt=salt, n=cost, r=8, p=1, maxmem=2**26)
+    return f"scrypt${cost}${base64.b64encode(salt).decode()}${base64.b64encode(found).decode()}"
+
+
+def fits(password: str, kept: str) -> bool:
+    """Return whether a password is the one that the file holds."""
+    try:
+        kind, cost, salt, _ = kept.split("$")
+        return kind == "scrypt" and same(hashed(password, base64.b64decode(salt), int(cost)), kept)
+    except ValueError:
+        return False
+
+
+def read_users(path: Path) -> dict[str, User]:
+    """Return the people of a file.
+
+    Raises:
+        UsageError: It cannot be read, or names no role or no such role.
+    """
+    try:
+        lines = tomllib.loads(path.read_text(encoding="utf-8"))["users"]
+        return {
+            name: User(Role[str(line["role"]).upper()], str(line.get("password", ""))) for name, line in lines.items()
+        }
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"The file of users {path} cannot be read: {type(error).__name__}: {error}.",
+            hint='Each has a table [users.NAME] with role = "viewer", "labeller" or "editor". Add one: --add-user NAME',
+            code=ErrorCode.CONFIG_FILE,
+        ) from error
+
+
+def add_user(path: Path, name: str, role: Role, password: str) -> None:
+    """Write a person to a file that only its owner reads; one of the same name is replaced.
+
+    Raises:
+        UsageError: The name or the password cannot be used.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be a user's name.", hint="Take letters, digits, dots, dashes or @.")
+    if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
+        raise UsageError(f"A password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters.")
+    users = read_users(path) if path.exists() else {}
+    users[name] = User(role, hashed(password))
+    text = "".join(
+        f'[users."{name}"]\nrole = "{user.role.name.lower()}"\npassword = "{user.password}"\n\n'
+        for name, user in sorted(users.items())
+    )
+    with replacing(path) as draft:
+        draft.touch(mode=0o600)
+        draft.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class UserKeeper:
+    """Lets in the people of a file, who sign in with their passwords; whom the file no longer names is out at once.
+
+    A session is a cookie that this server signed: the name, when it ends, and a seal that a new password breaks.
+
+    Attributes:
+        path: The file of users.
+        key: Secret that cookies are signed with.
+        cookie: Name of the cookie.
+        secure: Whether browsers reach the page by HTTPS only.
+        base: Path below which browsers find it.
+    """
+
+    path: Path
+    key: str = field(repr=False)
+    cookie: str = "leadline-ui"
+    secure: bool = False
+    base: str = ""
+    tries: Tries = field(default_factory=Tries)
+    _read: dict[int, Mapping[str, User]] = field(default_factory=dict, repr=False)
+
+    def person(self, request: Request) -> Person | None:
+        """Return the person whose session it is; nobody on the way in or out."""
+        if request.scope["path"] == LOGIN:
+            return None
+        name, _, rest = request.cookies.get(self.cookie, "").partition("|")
+        ends, _, seal = rest.partition("|")
+        user = self.users().get(name)
+        if user is None or not ends.isdecimal() or int(ends) < time.time():
+            return None
+        return self._known(name, user) if same(seal, self._seal(name, ends, user)) else None
+
+    def users(self) -> Mapping[str, User]:
+        """Return the people of the file as it is now.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        try:
+            changed = self.path.stat().st_mtime_ns
+        except OSError:
+            changed = 0
+        if changed not in self._read:
+            self._read.clear()
+            self._read[changed] = read_users(self.path)
+        return self._read[changed]
+
+    async def entrance(self, request: Request) -> Response:
+        """Take a name and a password, or ask for them; sign out who asks for that page while signed in."""
+        if request.method != "POST":
+            wanted = "" if request.scope["path"] == LOGIN else request.scope["path"]
+            answer: Response = self._form(wanted, status=401)
+            answer.delete_cookie(self.cookie, path=f"{self.base}/")
+            return answer
+        if self.tries.must_wait(request):
+            return self._form("", status=429, wrong=WAIT)
+        form = dict(parse_qsl(await read_body(request)))
+        name, wanted = form.get("name", ""), form.get("wanted", "")
+        user = self.users().get(name)
+        right = await run_in_threadpool(
+            fits, form.get("password", "")[:MOST_PASSWORD], user.password if user else _NOBODY
+        )
+        if user is None or not right:
+            self.tries.wrong(request)
+            return self._form(wanted, status=401, wrong="That name and password do not go together.")
+        ends = str(int(time.time()) + COOKIE_S)
+        answer = RedirectResponse(own_path(wanted, self.base), 303)
+        session = f"{name}|{ends}|{self._seal(name, ends, user)}"
+        set_cookie(answer, request, self.cookie, session, secure=self.secure, base=self.base)
+        return answer
+
+    def _known(self, name: str, user: User) -> Person:
+        return Person(name, user.role, derived(self.key, f"form {name} {user.password}"), signs_in=True)
+
+    def _seal(self, name: str, ends: str, user: User) -> str:
+        return derived(self.key, f"session {name} {ends} {user.password}")
+
+    def _form(self, wanted: str, *, status: int, wrong: str = "") -> Response:
+        return HTMLResponse(render(PACKAGE, "login.html", base=self.base, wanted=wanted, wrong=wrong), status)
+
+
+_NOBODY: Final = f"scrypt${_COST}$AAAAAAAAAAAAAAAAAAAAAA==$"
+"""What a password of nobody is compared with, so that the time does not tell which names there are."""
+
+
+@dataclass(frozen=True)
+class ProxyKeeper:
+    """Lets in whom a proxy names in a header; a header from any other address says nothing.
+
+    Attributes:
+        header: The header's name, such as ``X-Forwarded-User``.
+        networks: Addresses of the proxy.
+        key: Secret that forms are signed with.
+        users: The file with the roles, or ``None``; who is not in it may look.
+    """
+
+    header: str
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+    key: str = field(repr=False)
+    users: UserKeeper | None = None
+
+    def person(self, request: Request) -> Person | None:
+        """Return the person whom the proxy names."""
+        name = request.headers.get(self.header, "")
+        if not _NAME.fullmatch(name) or not self._from_proxy(request):
+            return None
+        known = self.users.users().get(name) if self.users else None
+        return Person(name, known.role if known else Role.VIEWER, derived(self.key, f"form {name}"))
+
+    async def entrance(self, request: Request) -> Response:
+        """Refuse whom the proxy does not name."""
+        del request
+        return Response("Sign in at the proxy: it did not say who you are.", 401)
+
+    def _from_proxy(self, request: Request) -> bool:
+        try:
+            address = ipaddress.ip_address(request.client.host if request.client else "")
+        except ValueError:
+            return False
+        return any(address in network for network in self.networks)
