@@ -1,4 +1,6 @@
-"""Scoring one answer without a run, and ``leadline.check``: an assertion on it, for tests and for programs on guard.
+"""Scoring one answer without a run, and ``leadline.check``: an assertion on it, or on a conversation.
+
+It is for tests, and for programs on guard.
 
 Judge calls are put on record in the store's ledger, so that the same question is never paid for twice, and embeddings
 are kept there too.
@@ -10,6 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from typing import Any, Final
 
 from leadline.api.evaluation import requested_values
@@ -18,17 +21,33 @@ from leadline.api.metric_choice import Metrics, chosen_metrics
 from leadline.api.settings import checked
 from leadline.evaluators.core import EvalContext, Evaluator, Metric, lent
 from leadline.evaluators.data import ContextChunk, Row, RowField, Unscored
-from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, listing
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, listing, nouns
 from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judge_access import limits_of
+from leadline.tasks.load.conversation import CONTENT, Conversation, Part, parts_of
+from leadline.tasks.load.messages import expected_calls, messages_of, tools_of
+from leadline.tasks.load.values import ValueFault
 from leadline.tasks.policy.policy import Policy, load_policy
 from leadline.tasks.score.chunk import kept_context
-from leadline.tasks.score.rows import missing_inputs, reduced
+from leadline.tasks.score.rows import missing_inputs, reduced, row_of
 from leadline.tasks.score.scoring import Ask, score_together
 from leadline.tasks.store.segments import StoredScore, read_evidence
 from leadline.tasks.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """An answer that is checked, a turn of a conversation, or a conversation as a whole.
+
+    Attributes:
+        turn: The turn, from 1; 0 for what is no turn of several.
+    """
+
+    row: Row
+    texts: AnswerTexts
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -153,28 +172,37 @@ class NotMeasured(LeadlineError):
 
 
 def check(
-    answer: str,
+    answer: str | Sequence[Any],
     *,
     metrics: Metrics | Iterable[Metrics],
     question: str | None = None,
     context: str | Sequence[str] | None = None,
     expected: str | Sequence[str] | None = None,
     condition: str | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    expected_tool_calls: Sequence[Mapping[str, Any]] | None = None,
+    expected_outcome: str | None = None,
     limits: Mapping[str, float] | None = None,
     session: str = "",
     **settings: Any,
 ) -> dict[str, float]:
-    """Assert that an answer is good.
+    """Assert that an answer is good, or a conversation.
 
-    Each metric is held against its limit: that of ``limits``, else the policy's, else the metric's own threshold. The
-    judges' calls are put on record in the store's ledger, so that the same question is never paid for twice; no run is
-    made and no report written.
+    Each turn of a conversation has to be good by what is about turns; the value is that of the worst one. Each metric
+    is held against its limit: that of ``limits``, else the policy's, else the metric's own threshold. The judges' calls
+    are put on record in the store's ledger, so that the same question is never paid for twice; no run is made and no
+    report written.
 
     Args:
+        answer: A text, or the messages of a conversation in any form that datasets have them in.
         metrics: What it must satisfy, as :func:`leadline.evaluate` takes it.
         context: What was retrieved for the answer, in rank order.
-        expected: Acceptable answers.
-        condition: A condition on the answer's text, as datasets have it: ``'"seven" AND NOT "ten"'``.
+        expected: Acceptable answers; of a conversation those to its last turn.
+        condition: A condition on the answer's text, as datasets have it: ``'"seven" AND NOT "ten"'``; of a conversation
+            on the answer of its last turn.
+        tools: The tools that there were in a conversation.
+        expected_tool_calls: The calls that it should have, each a ``name`` and ``arguments``.
+        expected_outcome: Its goal.
         limits: Limits by evaluator's id, or by ``evaluator:metric`` for another metric than the one that decides.
         session: Name under which judge calls are put on record: those of one name share a budget. Default: one for
             this process.
@@ -191,40 +219,117 @@ def check(
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     try:
-        for name, text in (("answer", answer), ("question", question), ("condition", condition)):
+        for name, text in (("question", question), ("condition", condition), ("expected_outcome", expected_outcome)):
             if text is not None:
                 _require_text(name, text)
-        texts = AnswerTexts(answer, question, _several("expected", expected), _several("context", context), condition)
-        values, failures = _measured(texts, metrics, limits or {}, session or _session(), settings)
+        texts = AnswerTexts(None, question, _several("expected", expected), _several("context", context), condition)
+        about = {"tools": tools, "expected_tool_calls": expected_tool_calls, "expected_outcome": expected_outcome}
+        whole, turns = _subjects(answer, texts, about)
+        values, failures = _measured(whole, turns, metrics, limits or {}, session or _session(), settings)
     except LeadlineError as error:
         raise error.with_traceback(None) from None  # it says what to do; our frames would hide that
     if failures:
-        raise AnswerFailed(failure_text(failures, texts), failures, values)
+        parts = [(subject, [failure for other, failure in failures if other is subject]) for subject in (whole, *turns)]
+        text = "\n".join(failure_text(found, subject.texts) for subject, found in dict(parts).items() if found)
+        raise AnswerFailed(text, [failure for _, failure in failures], values)
     return values
 
 
+def _subjects(
+    answer: str | Sequence[Any], texts: AnswerTexts, about: Mapping[str, Any]
+) -> tuple[Subject, list[Subject]]:
+    """Return what is checked as a whole, and turn by turn where it is a conversation of several.
+
+    Args:
+        answer: A text or messages.
+        texts: The other texts.
+        about: What is known of a conversation besides, by the names that datasets have for it.
+    """
+    if isinstance(answer, str):
+        if given := [name for name, value in about.items() if value is not None]:
+            raise UsageError(
+                f"{listing(given)} {nouns(len(given), 'is', 'are')} of a conversation, and the answer is a text.",
+                hint="Give the messages instead of the answer.",
+                code=ErrorCode.CONFIG_OPTION,
+            )
+        said = replace(texts, answer=answer)
+        subject = Subject(_row(said), said)
+        return subject, [subject]
+    for name in ("question", "context"):
+        if getattr(texts, name):
+            raise UsageError(
+                f"{name} is of a single answer, and this is a conversation.",
+                hint="Its messages have questions and contexts.",
+                code=ErrorCode.CONFIG_OPTION,
+            )
+    if not isinstance(answer, Sequence):
+        _require_text("answer", answer)
+    try:
+        conversation = Conversation(
+            messages_of([item.model_dump() if hasattr(item, "model_dump") else item for item in answer]),
+            expected_answers=texts.expected,
+            tools=None if about["tools"] is None else tools_of(list(about["tools"])),
+            expected_tool_calls=(
+                None if about["expected_tool_calls"] is None else expected_calls(list(about["expected_tool_calls"]))
+            ),
+            expected_outcome=about["expected_outcome"],
+        )
+    except ValueFault as fault:
+        raise UsageError(f"The conversation cannot be read: {fault}.", code=ErrorCode.CONFIG_OPTION) from None
+    whole, turns = parts_of(conversation)
+    subject = _subject_of(whole, texts.condition)
+    last = len(turns)
+    parts = enumerate(turns, start=1)
+    of_turns = [_subject_of(turn, texts.condition if number == last else None, number) for number, turn in parts]
+    return subject, of_turns or [subject]
+
+
+def _subject_of(part: Part, condition: str | None, turn: int = 0) -> Subject:
+    said = part.turn
+    line = {
+        "case_key": "answer",
+        "model_key": "answer",
+        "question": said.question,
+        "expected_answers": said.expected_answers,
+        "retrieved_context": said.retrieved_context,
+        "actual_answer": said.answer,
+        "condition": condition,
+        **dict(zip(CONTENT, part.content, strict=True)),
+    }
+    context = tuple(chunk["content"] for chunk in said.retrieved_context)
+    row = row_of(line)
+    texts = AnswerTexts(said.answer, said.question, said.expected_answers, context, condition, row.messages)
+    return Subject(row, texts, turn)
+
+
 def _measured(
-    texts: AnswerTexts,
+    whole: Subject,
+    turns: Sequence[Subject],
     metrics: Metrics | Iterable[Metrics],
     limits: Mapping[str, float],
     session: str,
     settings: Mapping[str, Any],
-) -> tuple[dict[str, float], list[Failure]]:
-    """Return an answer's values by ``evaluator.metric``, and those that miss their limit; see :func:`check`."""
+) -> tuple[dict[str, float], list[tuple[Subject, Failure]]]:
+    """Return the values by ``evaluator.metric``, and those that miss their limit; see :func:`check`."""
     measuring = answer_metrics(metrics, session, **settings)
     checks = [_Check.of(evaluator, measuring.policy, limits) for evaluator in measuring.evaluators]
     _require_known(limits, checks)
-    row = _row(texts)
-    for each in checks:
-        each.require_inputs(row)
-    scores = measuring.score(row)
-    values = _values(checks, scores)
+    scores: list[list[tuple[Subject, StoredScore]]] = [[] for _ in checks]
+    asked = [[whole] if each.evaluator.spec.unit == "conversation" else each.able(turns) for each in checks]
+    for each, subjects in zip(checks, asked, strict=True):
+        each.require_inputs(subjects[0].row)
+    for subject in dict.fromkeys((whole, *turns)):
+        places = [place for place, subjects in enumerate(asked) if subject in subjects]
+        chosen = replace(measuring, evaluators=tuple(checks[place].evaluator for place in places))
+        for place, score in zip(places, chosen.score(subject.row) if places else (), strict=True):
+            scores[place].append((subject, score))
+    found = _worst(checks, scores)
     failures = [
-        each.failure(value, score)
-        for each, value, score in zip(checks, values, scores, strict=True)
+        (subject, each.failure(value, score, subject.turn))
+        for each, (value, subject, score) in zip(checks, found, strict=True)
         if not each.metric.passes(value, each.limit)
     ]
-    return {each.key: value for each, value in zip(checks, values, strict=True)}, failures
+    return {each.key: value for each, (value, _, _) in zip(checks, found, strict=True)}, failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +378,14 @@ class _Check:
                 code=ErrorCode.CONFIG_OPTION,
             )
 
-    def failure(self, value: float, score: StoredScore) -> Failure:
+    def able(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
+        """Return those that have what is needed; all where none has."""
+        return [each for each in subjects if not missing_inputs(self.evaluator, each.row)] or subjects
+
+    def failure(self, value: float, score: StoredScore, turn: int) -> Failure:
         metric, evidence = self.metric, read_evidence(score.evidence)
+        if turn:
+            evidence = {**evidence, "message": f"Turn {turn}: {evidence.get('message') or ''}"}
         return Failure(
             self.evaluator.spec.id, metric.key, value, self.limit, metric.higher_is_better, evidence=evidence
         )
@@ -293,21 +404,30 @@ def _require_known(limits: Mapping[str, float], checks: Sequence[_Check]) -> Non
         )
 
 
-def _values(checks: Sequence[_Check], scores: Sequence[StoredScore]) -> list[float]:
-    """Return the values; refuse to decide where the instrument failed."""
+def _worst(
+    checks: Sequence[_Check], scores: Sequence[Sequence[tuple[Subject, StoredScore]]]
+) -> list[tuple[float, Subject, StoredScore]]:
+    """Return of each check the worst value, the first of equal ones; refuse to decide where the instrument failed.
+
+    Turns that a metric is not applicable to are left out, unless it is to none.
+    """
     reasons: dict[str, str] = {}
     messages: list[str] = []
-    values: list[float] = []
-    for each, score in zip(checks, scores, strict=True):
-        value = score.values[each.metric.key]
-        if isinstance(value, float):
-            values.append(value)
+    found: list[tuple[float, Subject, StoredScore]] = []
+    for each, lines in zip(checks, scores, strict=True):
+        given = [(score.values[each.metric.key], subject, score) for subject, score in lines]
+        values = [(value, subject, score) for value, subject, score in given if isinstance(value, float)]
+        lost = [value for value, _, _ in given if isinstance(value, Unscored)]
+        if values and not lost:
+            found.append((min if each.metric.higher_is_better else max)(values, key=itemgetter(0)))
             continue
+        value = lost[0] if lost else given[0][0]
         reasons[each.key] = str(value.reason) if isinstance(value, Unscored) else "not_applicable"
-        messages.append(f"{each.key}: {reasons[each.key]}{f' ({value.message})' if value.message else ''}")
+        message = getattr(value, "message", "")
+        messages.append(f"{each.key}: {reasons[each.key]}{f' ({message})' if message else ''}")
     if reasons:
         raise NotMeasured(f"The answer could not be measured. {'; '.join(messages)}", reasons=reasons)
-    return values
+    return found
 
 
 def _row(texts: AnswerTexts) -> Row:

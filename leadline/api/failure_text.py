@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leadline.evaluators.data import Messages, calls_of
 from leadline.evaluators.ground import count, number, one_line, visible
+from leadline.evaluators.judge.transcript import call_text
 
 MOST_SPANS: Final = 5
 MOST_CHUNKS: Final = 3
+MOST_CALLS: Final = 20
 LONGEST_TEXT: Final = 1_000
 LONGEST_SPAN: Final = 160
 _LABEL: Final = 10
@@ -26,6 +29,7 @@ class AnswerTexts:
     Attributes:
         expected: Acceptable answers.
         context: Retrieved texts in rank order.
+        said: Messages of a conversation.
     """
 
     answer: str | None
@@ -33,15 +37,21 @@ class AnswerTexts:
     expected: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     condition: str | None = None
+    said: Messages = ()
 
     def of(self, source: str, index: int) -> str:
         """Return the text that a span points into, ``""`` if it is not here.
 
         Args:
             source: A :class:`~leadline.evaluators.data.row.Source`.
-            index: Number of the chunk or expected answer.
+            index: Number of the chunk, expected answer, message or call.
         """
-        lists = {"expected_answer": self.expected, "retrieved_context": self.context}
+        lists = {
+            "expected_answer": self.expected,
+            "retrieved_context": self.context,
+            "message": [message["content"] for message in self.said],
+            "tool_call": [call.name for call in calls_of(self.said)],
+        }
         if source in lists:
             return lists[source][index] if 0 <= index < len(lists[source]) else ""
         return (self.question if source == "question" else self.answer) or ""
@@ -101,7 +111,11 @@ def evidence_lines(evidence: Mapping[str, Any], texts: AnswerTexts) -> Iterator[
         evidence: As :meth:`.Evidence.to_json` gives it.
     """
     message = str(evidence.get("message") or "")
-    spans = evidence.get("spans") or ()
+    spans = [
+        span
+        for span in evidence.get("spans") or ()
+        if span["source"] not in ("message", "tool_call") or texts.of(span["source"], int(span.get("index", 0)))
+    ]
     if message:
         yield _shortened(one_line(message), LONGEST_TEXT)
     for span in spans[:MOST_SPANS]:
@@ -117,6 +131,7 @@ def _span_line(span: Mapping[str, Any], texts: AnswerTexts) -> str:
     start, end = int(span["start"]), int(span["end"])
     words = _shortened(one_line(texts.of(source, index)[start:end]), LONGEST_SPAN)
     place = {"actual_answer": "answer", "question": "question", "expected_answer": f"expected answer {index + 1}"}
+    place |= {"message": f"message {index + 1}", "tool_call": f"call {index + 1}"}
     said = [one_line(str(span["note"]))] if span.get("note") else []
     said += [number(float(span["value"]))] if span.get("value") is not None else []
     tail = f": {', '.join(said)}" if said else ""
@@ -131,6 +146,9 @@ def _texts(texts: AnswerTexts, spans: Sequence[Mapping[str, Any]]) -> Iterator[t
         yield "expected", expected
     if texts.condition is not None:
         yield "condition", texts.condition
+    for call in calls_of(texts.said)[:MOST_CALLS]:
+        outcome = "no result" if call.result is None else call.result if call.error is None else f"failed: {call.error}"
+        yield "call", f"{call_text(call.name, call.arguments)} → {_shortened(outcome, LONGEST_SPAN)}"
     yield "answer", texts.answer if texts.answer is not None else "(there is none)"
     pointed = [int(span.get("index", 0)) for span in spans if span["source"] == "retrieved_context"]
     shown = sorted(dict.fromkeys([*pointed, *range(len(texts.context))]))[: max(MOST_CHUNKS, len(set(pointed)))]

@@ -244,7 +244,7 @@ class LeadlineFixture:
 
     def check(
         self,
-        answer: str,
+        answer: str | Sequence[Any],
         *,
         question: str | None = None,
         context: Any = None,
@@ -255,10 +255,12 @@ class LeadlineFixture:
         """Assert that an answer is good; see :func:`leadline.check`.
 
         Args:
+            answer: A text, or the messages of a conversation.
             context: What was retrieved for the answer.
             expected: Acceptable answers.
             condition: A condition on the answer's text.
-            **settings: ``metrics``, ``limits``, ``judge`` and the others; those of the marker are the default.
+            **settings: ``metrics``, ``limits``, ``expected_tool_calls``, ``judge`` and the others; by default those of
+                the marker.
         """
         __tracebackhide__ = True
         given = {**self._session.settings.defaults(), **self._settings, **settings}

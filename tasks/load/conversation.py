@@ -93,6 +93,12 @@ class Conversation:
         return _text({name: value for name, value in fields.items() if value is not None})
 
 
+CONTENT: Final = (
+    "messages", "history", "tool_calls", "tools", "steps", "expected_tool_calls", "expected_outcome", "scenario",
+)  # fmt: skip
+"""Columns that datasets of conversations have beside those of single answers; each but the outcome is JSON."""
+
+
 class Numbers(NamedTuple):
     """Duration and cost of an answer; ``None`` for what is not known."""
 
@@ -108,8 +114,7 @@ class Part(NamedTuple):
     Attributes:
         turn: What is asked and answered in it; of a conversation the first question and the last answer.
         numbers: What it took.
-        content: Messages, history, calls, tools, steps, expected calls, outcome and scenario as JSON, in the order of
-            their columns.
+        content: The columns of :data:`CONTENT`.
     """
 
     turn: Turn

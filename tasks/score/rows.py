@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -134,40 +134,42 @@ def _joins(fields: Collection[RowField], row_ids: str) -> str:
 
 
 def _needed(line: dict[str, Any]) -> NeededRow:
-    return NeededRow(
-        Row(
-            case=line["case_key"],
-            model=line["model_key"],
-            question=line.get("question"),
-            expected_answers=tuple(line.get("expected_answers") or ()),
-            retrieved_context=tuple(
-                ContextChunk(chunk["content"], chunk["doc_uri"]) for chunk in (line.get("retrieved_context") or ())
-            ),
-            actual_answer=line.get("actual_answer"),
-            condition=line.get("condition"),
-            categories=tuple(line.get("categories") or ()),
-            expected_documents=tuple(line.get("expected_documents") or ()),
-            metadata=_metadata(line),
-            expected_annotations=_parsed(line.get("expected_annotations")),
-            predicted_annotations=_parsed(line.get("predicted_annotations")),
-            duration_s=line.get("duration_s"),
-            cost_usd=line.get("cost_usd"),
-            input_tokens=line.get("input_tokens"),
-            output_tokens=line.get("output_tokens"),
-            original_answer=line.get("original_answer"),
-            rival_answers=tuple(
-                RivalAnswer(rival["model"], rival["answer"]) for rival in (line.get("rival_answers") or ())
-            ),
-            messages=_parsed(line.get("messages")) or (),
-            history=_parsed(line.get("history")) or (),
-            tool_calls=_calls(line.get("tool_calls")),
-            tools=_parsed(line.get("tools")),
-            steps=_parsed(line.get("steps")),
-            expected_tool_calls=_parsed(line.get("expected_tool_calls")),
-            expected_outcome=line.get("expected_outcome"),
-            scenario=_parsed(line.get("scenario")),
+    return NeededRow(row_of(line), {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]})
+
+
+def row_of(line: Mapping[str, Any]) -> Row:
+    """Return a row from the columns that datasets have of it; any but the keys of case and model may be absent."""
+    return Row(
+        case=line["case_key"],
+        model=line["model_key"],
+        question=line.get("question"),
+        expected_answers=tuple(line.get("expected_answers") or ()),
+        retrieved_context=tuple(
+            ContextChunk(chunk["content"], chunk.get("doc_uri")) for chunk in (line.get("retrieved_context") or ())
         ),
-        {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
+        actual_answer=line.get("actual_answer"),
+        condition=line.get("condition"),
+        categories=tuple(line.get("categories") or ()),
+        expected_documents=tuple(line.get("expected_documents") or ()),
+        metadata=_metadata(line),
+        expected_annotations=_parsed(line.get("expected_annotations")),
+        predicted_annotations=_parsed(line.get("predicted_annotations")),
+        duration_s=line.get("duration_s"),
+        cost_usd=line.get("cost_usd"),
+        input_tokens=line.get("input_tokens"),
+        output_tokens=line.get("output_tokens"),
+        original_answer=line.get("original_answer"),
+        rival_answers=tuple(
+            RivalAnswer(rival["model"], rival["answer"]) for rival in (line.get("rival_answers") or ())
+        ),
+        messages=_parsed(line.get("messages")) or (),
+        history=_parsed(line.get("history")) or (),
+        tool_calls=_calls(line.get("tool_calls")),
+        tools=_parsed(line.get("tools")),
+        steps=_parsed(line.get("steps")),
+        expected_tool_calls=_parsed(line.get("expected_tool_calls")),
+        expected_outcome=line.get("expected_outcome"),
+        scenario=_parsed(line.get("scenario")),
     )
 
 
@@ -180,7 +182,7 @@ def _calls(text: str | None) -> list[MadeCall] | None:
     return None if text is None else [MadeCall(**call) for call in orjson.loads(text)]
 
 
-def _metadata(line: dict[str, Any]) -> dict[str, Any]:
+def _metadata(line: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in ("case_metadata", "row_metadata"):
         if line.get(name):
