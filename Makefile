@@ -20,10 +20,11 @@ PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/statistics/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-plugins test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
+.PHONY: help demo demo-agent service service-stop test-smoke test test-plugins test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment, start a Prefect server and evaluate the sample dataset"
+	@echo "make demo-agent the same with conversations of an agent that calls tools"
 	@echo "make service    run server, PostgreSQL, Redis and workers as processes, until Ctrl-C or make service-stop"
 	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
 	@echo "make test       run the tests that every commit must pass"
@@ -75,6 +76,10 @@ demo: $(VENV)/.demo
 	-$(BIN)/leadline service server start --idle 30
 	$(BIN)/leadline evaluate examples/harbour.json --name "Harbour demo" \
 	  --param 'classification.categories=["classification"]'
+
+demo-agent: $(VENV)/.demo
+	-$(BIN)/leadline service server start --idle 30
+	$(BIN)/leadline evaluate examples/harbour_agent.jsonl --name "Harbour agent demo" --ask goal
 
 service: $(VENV)/.service
 	$(BIN)/python -m leadline.deployments.service start

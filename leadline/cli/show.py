@@ -14,6 +14,7 @@ from leadline.flows.command.session import Session, session_options
 from leadline.tasks.runs.lookup import find_run
 
 if TYPE_CHECKING:
+    from leadline.evaluators.data import Messages
     from leadline.tasks.runs.run_facts import RunFacts
 
 SHOWN: Final = 20
@@ -213,7 +214,9 @@ def _print_case(found: Mapping[str, Any]) -> None:
     _print_text("Condition", found["condition"])
     for answer in found["answers"]:
         click.echo(f"\n{clean(answer['model'])}")
-        _print_text("Answer", answer["actual_answer"])
+        _print_messages(answer["history"] or (), "before: ")
+        if not _print_messages(answer["messages"] or ()):
+            _print_text("Answer", answer["actual_answer"])
         _print_text("Error", answer["error"])
         for number_, chunk in enumerate(answer["retrieved_context"], 1):
             _print_text(f"Context {number_}", chunk["content"])
@@ -222,6 +225,31 @@ def _print_case(found: Mapping[str, Any]) -> None:
             [_score_line(score, before) for before, score in pairwise([{}, *answer["scores"]])],
             right=("value", "threshold"),
         )
+
+
+def _print_messages(messages: Messages, before: str = "") -> bool:
+    """Print a dialogue with its calls; return whether it is one: more than a question and its answer.
+
+    Args:
+        before: What the lines of a history begin with.
+    """
+    from leadline.evaluators.data import calls_of, turns_of
+    from leadline.evaluators.judge.transcript import call_text
+
+    turns, calls = turns_of(messages), calls_of(messages)
+    if not before and len(turns) < 2 and not calls:
+        return False
+    starts = {turn.first: f"Turn {number}" for number, turn in enumerate(turns, start=1) if len(turns) > 1}
+    for place, message in enumerate(messages):
+        if place in starts and not before:
+            click.echo(starts[place])
+        if message["content"] and message["role"] != "tool":
+            _print_text(message["role"].capitalize(), before + message["content"])
+        for call in calls:
+            if call.message == place:
+                _print_text("Call", f"{before}{call_text(call.name, call.arguments)}")
+                _print_text("Result" if call.error is None else "Failed", call.result)
+    return True
 
 
 def _print_text(label: str, text: str | None) -> None:

@@ -13,7 +13,7 @@ from leadline.tasks.db import open_run, records, show_row_scores, sql
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
 
-_JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
+_JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags", "messages", "history")
 _OUTCOMES: Final = ("failed", "unscored", "scored", "passed", "not_applicable")
 """Outcomes of a row on a metric; ``scored`` is a value without a threshold."""
 

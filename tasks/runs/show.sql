@@ -87,8 +87,12 @@ SELECT * FROM cases WHERE case_key = ?;
 SELECT case_key FROM cases ORDER BY jaro_winkler_similarity(case_key, ?) DESC, case_id LIMIT 3;
 
 -- statement: answers
-SELECT rows.row_id, models.model_key AS model, rows.* EXCLUDE (row_id, case_id, model_id)
-FROM rows JOIN models USING (model_id)
+SELECT
+    rows.row_id, models.model_key AS model, rows.* EXCLUDE (row_id, case_id, model_id),
+    talks.messages, talks.history
+FROM rows
+JOIN models USING (model_id)
+LEFT JOIN (SELECT row_id, messages, history FROM turns WHERE unit <> 'turn') AS talks USING (row_id)
 WHERE rows.case_id = ?
 ORDER BY models.model_id;
 

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from leadline.api import evaluate
 from leadline.cli.main import run
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
@@ -359,3 +360,32 @@ def test_policies_are_listed_shown_and_checked(
     assert "valid policy" in checked
     assert "surely meets its threshold" in checked, "what differs from the default policy"
     assert output_of(capsys, "evaluators", "policy", "check", "own.toml", "own.toml") == checked * 2
+
+
+def test_a_case_that_is_a_conversation_is_shown_turn_by_turn_with_its_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = [
+        {"role": "user", "content": "How high is the tide?"},
+        {"role": "assistant", "tool_calls": [{"id": "a", "name": "get_tide", "arguments": {"harbour": "Lisbon"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "5.4 m"},
+        {"role": "assistant", "content": "It is 5.4 m."},
+        {"role": "user", "content": "And at noon?"},
+        {"role": "assistant", "content": "3 m."},
+    ]
+    path = tmp_path / "talks.jsonl"
+    path.write_text(json.dumps({"case": "tide", "model": "m", "messages": said}) + "\n", encoding="utf-8")
+    evaluate(path, metrics=["readability"], store=tmp_path / "talks", progress=False)
+    assert run(["--store", str(tmp_path / "talks"), "show", "latest", "--case", "tide"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    first = told.index("Turn 1")
+    assert told[first : first + 8] == [
+        "Turn 1",
+        "User      How high is the tide?",
+        'Call      get_tide {"harbour": "Lisbon"}',
+        "Result    5.4 m",
+        "Assistant It is 5.4 m.",
+        "Turn 2",
+        "User      And at noon?",
+        "Assistant 3 m.",
+    ]
