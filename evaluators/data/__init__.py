@@ -54,9 +54,9 @@ from leadline.evaluators.data.rle import decode_counts as decode_counts
 from leadline.evaluators.data.rle import decode_many as decode_many
 from leadline.evaluators.data.rle import decode_mask as decode_mask
 from leadline.evaluators.data.rle import encode_counts as encode_counts
+from leadline.evaluators.data.row import GOALS as GOALS
 from leadline.evaluators.data.row import NO_EVIDENCE as NO_EVIDENCE
 from leadline.evaluators.data.row import OUTPUTS as OUTPUTS
-from leadline.evaluators.data.row import WHOLE as WHOLE
 from leadline.evaluators.data.row import ContextChunk as ContextChunk
 from leadline.evaluators.data.row import Evidence as Evidence
 from leadline.evaluators.data.row import Flag as Flag

@@ -58,7 +58,7 @@ OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIO
 """What a model made, and how long that took: absent where its host returned an error instead, however soon."""
 
 
-WHOLE: Final = frozenset({RowField.MESSAGES, RowField.EXPECTED_TOOL_CALLS, RowField.SCENARIO})
+GOALS: Final = frozenset({RowField.EXPECTED_TOOL_CALLS, RowField.EXPECTED_OUTCOME, RowField.SCENARIO})
 """Fields that an evaluator of conversations reads to say what one came to: nothing, where its host broke it off."""
 
 

@@ -1,10 +1,13 @@
 -- Aggregating the scores of a run. Names in braces are filled in by tasks/analyse.
 
 -- statement: copies
--- Cases and what they are copies of: by their perturbation, and where a model gave the same long answer to cases of which
--- the same is expected; short ones, such as labels, are alike by chance.
+-- Cases and what they are copies of: by their perturbation, as trials of a conversation, and where a model gave the same
+-- long answer to cases of which the same is expected; short ones, such as labels, are alike by chance.
 SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original
 FROM relationships
+UNION ALL
+SELECT case_id::BIGINT, original_case_id::BIGINT
+FROM trials
 UNION ALL
 SELECT case_id::BIGINT, original::BIGINT
 FROM (

@@ -1,4 +1,4 @@
-"""Families of cases: an original with all its perturbed copies, theirs, and cases that say the same.
+"""Families of cases: an original with all its perturbed copies, theirs, its trials, and cases that say the same.
 
 Cases in which a model gave the same answer, and the same one was expected, are one case asked several times.
 """

@@ -18,6 +18,8 @@ FROM rows;
 
 CREATE OR REPLACE TEMP VIEW all_digests AS FROM digests;
 
+CREATE OR REPLACE TEMP VIEW trials AS SELECT NULL::UINTEGER AS case_id, NULL::UINTEGER AS original_case_id WHERE false;
+
 CREATE OR REPLACE TEMP VIEW turn_digests AS
 SELECT
     row_id, messages_digest AS messages, history_digest AS history, tool_calls_digest AS tool_calls,
@@ -27,6 +29,22 @@ FROM turns;
 
 -- statement: views
 CREATE OR REPLACE TEMP VIEW turns AS FROM read_parquet({turns});
+
+-- Cases that are another one held again: the same is asked first, and the same is expected.
+CREATE OR REPLACE TEMP VIEW trials AS
+SELECT DISTINCT case_id, original_case_id
+FROM (
+    SELECT
+        cases.case_id,
+        min(cases.case_id) OVER (
+            PARTITION BY cases.question, scenario_digest, expected_tool_calls_digest, expected_outcome_digest
+        ) AS original_case_id
+    FROM turns
+    JOIN cases ON cases.case_id = turns.case_id
+    WHERE unit <> 'turn'
+      AND coalesce(scenario_digest, expected_tool_calls_digest, expected_outcome_digest) IS NOT NULL
+)
+WHERE case_id <> original_case_id;
 
 CREATE OR REPLACE TEMP VIEW all_rows AS
 SELECT

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.data import OUTPUTS, WHOLE, RowField
+from leadline.evaluators.data import GOALS, OUTPUTS, RowField
 from leadline.tasks.db import OF_CONVERSATIONS, digests_of, literal, sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.trial_rows import ALL_TURNS, AUTO, LAST_TURN, SAMPLED_TURNS
@@ -126,12 +126,13 @@ def _states(evaluator_id: int, evaluator: Evaluator, turns: str) -> str:
     drawn = {ALL_TURNS: "true", LAST_TURN: sql("plan/last_turns")}.get(turns) or sql("plan/drawn_turns")
     inputs = [field.value for field in evaluator.required if field not in OUTPUTS]
     outputs = [field.value for field in evaluator.required if field in OUTPUTS]
-    of_whole = evaluator.spec.unit == "conversation" and not WHOLE.isdisjoint(evaluator.spec.inputs)
+    of_end = RowField.MESSAGES in evaluator.required or not GOALS.isdisjoint(evaluator.spec.inputs)
+    of_end = of_end and evaluator.spec.unit == "conversation"
     return sql("plan/states").format(
         evaluator_id=evaluator_id,
         present=" AND ".join(inputs) or "true",
         answered=" AND ".join(outputs) or "true",
-        failed="has_failed" if outputs or of_whole else "false",
+        failed="has_failed" if outputs or of_end else "false",
         unit=evaluator.spec.unit,
         turns=drawn.format(number=turns.removeprefix(SAMPLED_TURNS)),
     )

@@ -328,6 +328,7 @@ hashed AS MATERIALIZED (
         hash(lower(trim(regexp_replace(question, '\s+', ' ', 'g'))), list_sort(expected_documents), seen) AS asked
     FROM cases
     JOIN seen USING (case_id)
+    ANTI JOIN trials USING (case_id)
     WHERE question <> ''
 ),
 candidates AS MATERIALIZED (
@@ -354,6 +355,7 @@ asked AS (
         row_id
     FROM cases
     JOIN contexts USING (case_id)
+    ANTI JOIN trials USING (case_id)
 ),
 repeated AS (
     SELECT

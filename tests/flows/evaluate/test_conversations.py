@@ -150,3 +150,19 @@ def test_judges_are_asked_about_as_many_turns_as_the_plan_may_have(turns: str, j
         plan(connection, store, jobs)
         found = dict(connection.execute("SELECT evaluator_id, count(*) FROM plan GROUP BY ALL").fetchall())
     assert found == {0: judged, 1: len(SAID)}
+
+
+def test_a_conversation_that_its_host_broke_off_did_not_fail_its_task_but_its_faults_count(tmp_path: Path) -> None:
+    expected = [{"name": "book"}]
+    records = [
+        {"case": "whole", "messages": talk(*SAID[:2]), "expected_tool_calls": expected},
+        {"case": "broken off", "messages": talk(*SAID[2:]), "expected_tool_calls": expected, "error": "HTTP 503"},
+    ]
+    scores = run(tmp_path, records, "pass_k", "tool_errors").scores
+    found = scores[scores["metric"].isin(["passed", "tool_errors"])]
+    assert list(zip(found["case"], found["metric"], found["status"], strict=True)) == [
+        ("whole", "passed", "scored"),
+        ("broken off", "passed", "unscored"),
+        ("whole", "tool_errors", "scored"),
+        ("broken off", "tool_errors", "scored"),
+    ]
