@@ -91,8 +91,7 @@ def labels_sample(
 ) -> None:
     """Draw rows of a run at random for people to label."""
     from leadline.tasks.judges.labels.drawing import draw
-    from leadline.tasks.judges.labels.judged_rows import read_judged_rows
-    from leadline.tasks.judges.labels.known_labels import question_rows
+    from leadline.tasks.judges.labels.known_labels import rows_asked
     from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
     from leadline.tasks.judges.labels.labelling_tasks import criterion_of, tasks_of, tasks_of_ties, why_more, written
 
@@ -104,7 +103,7 @@ def labels_sample(
             hint="To decide whether the answers are right: --question right -n 30",
             code=ErrorCode.LABEL_SAMPLE,
         )
-    judged = question_rows(store, run, question) if question else read_judged_rows(store, run, str(metric))
+    judged = rows_asked(store, run, question or str(metric))
     judged = judged.of_model(model) if model else judged
     of = f"{len(judged.rows):,}" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
     sample, why = None, ""
@@ -344,13 +343,10 @@ def _print_model(name: str, model: LabelledModel, corrected: Corrected | None, *
     def shown(value: float) -> str:
         return f"{100 * value:.1f} %" if binary else f"{value:.3f}"
 
-    def ends(corrected: Corrected) -> str:
-        return f"{shown(corrected.value)} ({shown(corrected.low)} to {shown(corrected.high)})"
-
     told = f"judge {shown(model.judge)} of {count(model.judged, 'row')}"
     if corrected:
         borrowed = ", borrowed from other rows" if corrected.method == "rogan-gladen" else ""
-        told += f" · corrected {ends(corrected)}{borrowed}"
+        told += f" · corrected {corrected.words(share=binary)}{borrowed}"
     who = f"{count(model.labels, 'label')} of {count(model.people, 'person', 'people')}"
     click.echo(f"  {clean(name)}: {told} · {who}" + (f", {model.untold} can't tell" * bool(model.untold)))
     if model.agreed:

@@ -150,23 +150,24 @@ def krippendorff_alpha(values: Floats, level: Literal["nominal", "interval"] = "
     Returns:
         Alpha, or not a number where all values are equal or nobody rated a unit twice.
     """
+    pairable = (~np.isnan(values)).sum(axis=0) >= 2
+    values = values[:, pairable]
     rated = ~np.isnan(values)
-    pairable = rated.sum(axis=0) >= 2
-    values, rated = values[:, pairable], rated[:, pairable]
     if not rated.any():
         return math.nan
 
-    def disagreement(flat: Floats) -> float:
-        """Sum over all ordered pairs."""
+    def disagreement(units: Floats) -> Floats:
+        """Return the sum over all ordered pairs of each unit."""
+        given = (~np.isnan(units)).sum(axis=0)
         if level == "interval":
-            return float(2 * (len(flat) * (flat**2).sum() - flat.sum() ** 2))
-        counts = np.unique(flat, return_counts=True)[1]
-        return float(len(flat) ** 2 - (counts**2).sum())
+            return np.asarray(2 * (given * np.nansum(units**2, axis=0) - np.nansum(units, axis=0) ** 2), float)
+        names = np.unique(units[~np.isnan(units)])
+        return np.asarray(given**2 - sum((units == name).sum(axis=0) ** 2 for name in names), float)
 
-    observed = sum(disagreement(unit[has]) / (has.sum() - 1) for unit, has in zip(values.T, rated.T, strict=True))
+    observed = float((disagreement(values) / (rated.sum(axis=0) - 1)).sum())
     every = values[rated]
-    expected = disagreement(every) / (len(every) - 1)
-    return float(1 - observed / expected) if expected > 0 else math.nan
+    expected = float(disagreement(every[:, np.newaxis])[0]) / (len(every) - 1)
+    return 1 - observed / expected if expected > 0 else math.nan
 
 
 def spearman(ones: Floats, others: Floats) -> float:

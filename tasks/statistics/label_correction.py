@@ -66,6 +66,13 @@ class Corrected:
     method: Correction
     weight: float | None = None
 
+    def words(self, *, share: bool) -> str:
+        """Return the value with its interval: ``76.3 % (66.0 % to 82.4 %)``, or numbers where it is no share."""
+        value, low, high = (
+            f"{100 * end:.1f} %" if share else f"{end:.3f}" for end in (self.value, self.low, self.high)
+        )
+        return f"{value} ({low} to {high})"
+
 
 @dataclass(frozen=True, slots=True)
 class PassFailLabels:

@@ -206,10 +206,11 @@ def _dialogues(site: Site, line: RunLine, case_id: int) -> dict[str, list[dict[s
     """Return the messages of a case's conversations, by model: each with its turn, its calls and their results."""
     with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
         found = connection.execute(sql("ui_cases/dialogues"), {"case": case_id, "longest": LONGEST}).fetchall()
-    return {model: _dialogue(orjson.loads(messages)) for model, messages in found}
+    return {model: dialogue(orjson.loads(messages)) for model, messages in found}
 
 
-def _dialogue(messages: Messages) -> list[dict[str, Any]]:
+def dialogue(messages: Messages) -> list[dict[str, Any]]:
+    """Return the messages of a conversation to be drawn, each with its turn, its calls and their results."""
     calls: dict[int, list[Any]] = {}
     for call in calls_of(messages):
         calls.setdefault(call.message, []).append(call)

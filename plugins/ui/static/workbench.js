@@ -33,12 +33,12 @@
   }
   if (document.querySelector("#live[data-refresh]")) setTimeout(refresh, 3000);
 
-  // An element with data-key="K" is focused, or pressed, by that key.
+  // An element with data-key="K L" is focused, or pressed, by the keys K and L.
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (typing) { if (event.key === "Escape") typing.blur(); return; }
-    const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    const wanted = document.querySelector(`[data-key~="${CSS.escape(event.key)}"]`);
     if (!wanted || wanted.disabled) return;
     event.preventDefault();
     if (wanted.matches("input:not([type=radio]):not([type=checkbox]), textarea, select")) wanted.focus();

@@ -152,6 +152,16 @@ def read_judged_rows(store: Store, run: Run, metric: str) -> JudgedRows:
         return judged_rows(connection, _find_metric(connection, run, metric))
 
 
+def read_metric(store: Store, run: Run, name: str) -> JudgedMetric:
+    """Return a metric of a run by ``EVALUATOR`` for the primary one, or ``EVALUATOR.METRIC``.
+
+    Raises:
+        UsageError: The run has no such metric, or it has no values of rows.
+    """
+    with open_run(store, run, read_only=True) as connection:
+        return _find_metric(connection, run, name)
+
+
 def row_metrics(connection: DuckDBPyConnection) -> list[JudgedMetric]:
     """Return the metrics of a run that rows have, in its order."""
     return [JudgedMetric(**line) for line in records(connection, sql("labels/metrics"))]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.db import literal, open_run, records, replace_lines, sql
 from leadline.tasks.judges.labels.certificates import Certificate, kept_certificates
-from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, rows_of
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, read_judged_rows, read_metric, rows_of
 from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow, find_label_set, label_sets
 from leadline.tasks.load.label import LABELS_FILE, Label, consensus
 from leadline.tasks.policy.questions import DECIDED_BY_ROWS, Question
@@ -275,20 +275,41 @@ def _joined(
     )
 
 
-def question_rows(store: Store, run: Run, question: str) -> JudgedRows:
-    """Return the answered rows of a run, as people are asked a question about them.
+def rows_asked(store: Store, run: Run, name: str) -> JudgedRows:
+    """Return the rows of a run about which people are asked: those that a metric scored, or all that have an answer.
 
     Args:
-        question: One of :data:`CRITERIA`.
+        name: ``EVALUATOR``, ``EVALUATOR.METRIC``, or one of :data:`CRITERIA`.
+
+    Raises:
+        UsageError: The run has no such metric, or it has no values of rows.
     """
+    if name not in CRITERIA:
+        return read_judged_rows(store, run, name)
     with open_run(store, run, read_only=True) as connection:
-        return _answered(connection, question)
+        return _answered(connection, name)
+
+
+def metric_asked(store: Store, run: Run, name: str) -> JudgedMetric:
+    """Return what people are asked about the rows of a run.
+
+    Args:
+        name: ``EVALUATOR``, ``EVALUATOR.METRIC``, or one of :data:`CRITERIA`.
+
+    Raises:
+        UsageError: The run has no such metric, or it has no values of rows.
+    """
+    return _question_metric(name) if name in CRITERIA else read_metric(store, run, name)
+
+
+def _question_metric(question: str) -> JudgedMetric:
+    name, criterion = CRITERIA[question]
+    return JudgedMetric(question, "", None, True, 0.0, 1.0, True, -1, name, criterion, "")
 
 
 def _answered(connection: DuckDBPyConnection, question: str) -> JudgedRows:
-    name, criterion = CRITERIA[question]
-    metric = JudgedMetric(question, "", None, True, 0.0, 1.0, True, -1, name, criterion, "")
-    return rows_of(connection, metric, sql("labels/answered").format(row_key=sql("labels/row_key")))
+    query = sql("labels/answered").format(row_key=sql("labels/row_key"))
+    return rows_of(connection, _question_metric(question), query)
 
 
 def show_question_labels(

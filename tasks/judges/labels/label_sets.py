@@ -19,6 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -245,12 +246,20 @@ def has_its_labels(path: Path, name: str) -> bool:
     return digest(pq.read_table(path).to_pylist()) == name
 
 
-def _read_labels(path: Path) -> list[Label]:
+def _read_labels(path: Path) -> tuple[Label, ...]:
+    about = path.stat()
+    return _labels_in(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=20_000)
+def _labels_in(path: Path, changed: int, size: int) -> tuple[Label, ...]:
+    """Return the labels of a file, which a page that gives one label at a time asks for again and again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    del changed, size  # what tells a file that was replaced from the one that was read
     try:
-        return [Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist()]
+        return tuple(Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist())
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
 

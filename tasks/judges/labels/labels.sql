@@ -85,6 +85,19 @@ JOIN models USING (model_id)
 WHERE keyed.key IN (SELECT unnest(?))
 ORDER BY rows.row_id;
 
+-- statement: row_of_key
+-- A row of a dataset, as long as a person sees what they were given.
+SELECT rows.row_id
+FROM rows
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+JOIN digests USING (row_id)
+WHERE cases.case_key = $case AND models.model_key = $model AND {row_key} = $key
+LIMIT 1;
+
+-- statement: messages
+SELECT messages FROM turns WHERE row_id = $row;
+
 -- statement: planned_rows
 -- The rows that were planned, with the key of their score.
 SELECT plan.row_id, plan.state, keys.key FROM plan JOIN keys USING (row_id) ORDER BY plan.row_id;
