@@ -23,7 +23,13 @@ from leadline.tasks.store.store import Store
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-TABS: Final = (Tab("Runs", "/"), Tab("Compare", "/compare"), Tab("Cases", "/cases"), Tab("Labels", "/labels"), Tab("Work", "/work"))
+TABS: Final = (
+    Tab("Runs", "/"),
+    Tab("Compare", "/compare"),
+    Tab("Cases", "/cases"),
+    Tab("Labels", "/labels"),
+    Tab("Work", "/work"),
+)
 """The navigation, from left to right."""
 
 PAGES: Final = (runs, compare, cases, labels, work, run)

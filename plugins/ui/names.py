@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -12,13 +10,12 @@ from starlette.responses import Response
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.http_server import same
+from leadline.plugins.ui.access import derived, set_cookie
 from leadline.plugins.ui.site import person_of
 from leadline.tasks.load.label import ADJUDICATED
 
 LONGEST: Final = 80
 """Characters of a name."""
-
-_KEPT_S: Final = 180 * 24 * 3600
 
 
 def name_of(request: Request) -> str:
@@ -55,15 +52,8 @@ def keep_name(request: Request, answer: Response, name: str, base: str) -> None:
         base: Path below which browsers find the pages.
     """
     secret = person_of(request).csrf
-    answer.set_cookie(
-        _cookie(secret),
-        f"{quote(name, safe='')}.{_signature(secret, name)}",
-        max_age=_KEPT_S,
-        httponly=True,
-        samesite="lax",
-        secure=request.url.scheme == "https",
-        path=f"{base}/",
-    )
+    value = f"{quote(name, safe='')}.{_signature(secret, name)}"
+    set_cookie(answer, request, _cookie(secret), value, secure=False, base=base)
 
 
 def _cookie(secret: str) -> str:
@@ -72,4 +62,4 @@ def _cookie(secret: str) -> str:
 
 
 def _signature(secret: str, name: str) -> str:
-    return hmac.new(secret.encode(), f"leadline ui name\0{name}".encode(), hashlib.sha256).hexdigest()
+    return derived(secret, f"leadline ui name\0{name}")

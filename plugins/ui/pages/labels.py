@@ -49,6 +49,9 @@ MOST_RUNS: Final = 200
 MOST_ROWS: Final = 100_000
 """Rows of a sample at most, as of ``leadline labels sample``."""
 
+WORDS: Final = {question: words for question, (words, _) in CRITERIA.items()}
+"""The questions that people are asked whatever metrics say, in words."""
+
 _log = logging.getLogger("leadline.ui")
 
 
@@ -90,14 +93,14 @@ def routes(site: Site) -> list[Route]:
         queues = [queue for labels_of in label_sets(site.store) for queue in queues_of(labels_of).values()]
         place = pager(request, len(queues), PAGE)
         lines = [(queue, labelling.findings(queue)) for queue in queues[place.offset : place.last]]
-        return site.page(request, "labels.html", lines=lines, pager=place, name=name_of(request))
+        return site.page(request, "labels.html", lines=lines, pager=place, name=name_of(request), words=WORDS)
 
     def draw_form(request: Request) -> Response:
         if not person_of(request).may_edit:
             raise HTTPException(403, "That needs the role editor.")
         runs = [line for line in site.index.lines() if line.status == "completed"][:MOST_RUNS]
         chosen = request.query_params.get("run", "") or (runs[0].id if runs else "")
-        metrics: list[tuple[str, str]] = [(name, words) for name, (words, _) in CRITERIA.items()]
+        metrics: list[tuple[str, str]] = [*WORDS.items()]
         if chosen:
             with open_run(site.store, site.store.run(site.run(chosen).id), read_only=True) as connection:
                 metrics = [(one.id, f"{one.name} · {one.id}") for one in row_metrics(connection)] + metrics
@@ -168,7 +171,7 @@ def routes(site: Site) -> list[Route]:
         return site.page(
             request, "label_disagreements.html", queue=found, labels=labels, pager=place, hidden=len(hidden),
             seen=seen_of_labels(site.store, found, [one for those in labels.values() for one in those]),
-            binary=binary, longest=LONGEST,
+            binary=binary, longest=LONGEST, words=WORDS,
             choices=list(choices(metric.low, metric.high, binary=binary)) if metric else None,
         )  # fmt: skip
 
