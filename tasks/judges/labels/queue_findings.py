@@ -1,4 +1,4 @@
-"""What the labels of a queue say so far: how far people and judge agree, the corrected value, and what is still wanted.
+"""Findings of a queue so far: how far people and judge agree, the corrected value, and what is still wanted.
 
 They are held against the last run of which rows were drawn for it, as ``leadline labels report`` does.
 """

@@ -59,7 +59,7 @@ class LabelQueue:
 
     @cached_property
     def place_of(self) -> dict[str, int]:
-        """Where each row stands in the queue, by its key."""
+        """The place of each row in the queue, by its key."""
         return {row.key: place for place, row in enumerate(self.rows)}
 
     @property
