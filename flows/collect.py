@@ -44,10 +44,10 @@ class CollectConfig(FormModel):
     models: Annotated[tuple[ModelName, ...], Option("--model", metavar="M")] = Field(
         (),
         description="Models: a key of a targets file, a LiteLLM name, an address http://… or "
-        "python:package.module:function. Default: all of the targets files.",
+        "python:package.module:function or mcp+http://… Default: all of the targets files.",
     )
     targets: Annotated[tuple[str, ...], Option(metavar="FILE")] = Field(
-        (), description="Targets files (TOML or YAML): models, HTTP endpoints and Python callables."
+        (), description="Targets files (TOML or YAML): models, HTTP endpoints, Python callables and MCP tools."
     )
     api_base: Annotated[ServerAddress | None, Option(metavar="URL")] = Field(
         None, description="Address of an OpenAI-compatible server with the named models."

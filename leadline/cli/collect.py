@@ -25,6 +25,8 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> None:
     The result is a dataset for `leadline evaluate`. SUITE is any dataset; answers in it are ignored. Answers that were
     given before are not asked for again, unless the model's configuration or --model-version changed. A call that
     failed is an error in its row, and asked again by the same command.
+
+    A conversation is held anew: what the user said is replayed, and tools return what they returned.
     """
     config = fill_in(CollectConfig, "collect", options | {"store": session.store})
     print_outcome(Collect(), run_job(session, Collect(), config), as_json=as_json)
