@@ -101,7 +101,7 @@ class CollectConfig(FormModel):
     @model_validator(mode="after")
     def _check_tool_source(self) -> Self:
         if (self.on_unrecorded == "error") != (self.tool_source is None):
-            raise ValueError("on_unrecorded live or simulate needs a tool_source, and a tool_source one of them")
+            raise ValueError("unrecorded results need both: --on-unrecorded live or simulate, --tool-source M")
         return self
 
 

@@ -54,6 +54,7 @@ class Held:
         key: Key of its case.
         given: How many of the first messages the model did not say.
         turn: The turn that it is, from 1; 0 for a conversation.
+        last: Whether no turn follows that is recorded.
         ended: The limit that ended it, ``""`` where the user said all that is recorded.
         answer: The last answer, or the error that came instead, with the sums of all.
         replies: How many there were.
@@ -65,6 +66,7 @@ class Held:
     messages: list[Message]
     given: int = 0
     turn: int = 0
+    last: bool = True
     ended: str = ""
     answer: TargetAnswer = field(default_factory=TargetAnswer)
     replies: int = 0
@@ -114,12 +116,13 @@ class Replay:
             shown: The case as a model sees it, but for the conversation.
         """
         talk = _Talk.of(case, shown, self.asker.target.identity())
-        turns = list(talk.turns())[: self.rules.max_turns]
-        if self.rules.history == "teacher-forced":
-            return [await self._forced(talk, number, turn) for number, turn in turns]
-        return [await self._own(talk, [turn for _, turn in turns])] if turns else []
+        every = list(talk.turns())
+        turns = every[: self.rules.max_turns]
+        if self.rules.history == "teacher-forced" and len(every) > 1:
+            return [await self._forced(talk, *turn, last=turn == every[-1]) for turn in turns]
+        return [await self._own(talk, [turn for _, turn in turns], left_out=len(every) - len(turns))] if turns else []
 
-    async def _own(self, talk: _Talk, turns: Sequence[Turn]) -> Held:
+    async def _own(self, talk: _Talk, turns: Sequence[Turn], *, left_out: int) -> Held:
         """Hold a whole conversation, in which the model's own answers are the history."""
         held = Held(talk.key, talk.messages[: turns[0].first], given=talk.given)
         for turn in turns:
@@ -127,14 +130,15 @@ class Replay:
             await self._reply(talk, held)
             if held.ended or held.answer.error is not None:
                 return held
-        if len(turns) < len(list(talk.turns())):
+        if left_out:
             held.ended = "max_turns"
         return held
 
-    async def _forced(self, talk: _Talk, number: int, turn: Turn) -> Held:
+    async def _forced(self, talk: _Talk, number: int, turn: Turn, *, last: bool) -> Held:
         """Hold one turn behind the recorded ones before it."""
         begun = talk.messages[: turn.first]
-        held = Held(f"{talk.key} turn {number}", [*begun, *talk.said_in(turn)], given=len(begun), turn=number)
+        said = [*begun, *talk.said_in(turn)]
+        held = Held(f"{talk.key} turn {number}", said, given=len(begun), turn=number, last=last)
         await self._reply(replace(talk, id=f"{talk.id}-{number}"), held)
         return held
 
@@ -239,7 +243,7 @@ def fields_of(held: Held, recording: Recording, rules: ReplayRules) -> dict[str,
         mine = [{**call, "turn": 1} for call in expected or () if call.get("turn") == held.turn]
         if any("turn" in call for call in expected or ()):
             fields["expected_tool_calls"] = mine
-        if any(message["role"] == "user" for message in recording["messages"][held.given + 1 :]):
+        if not held.last:
             fields = {name: value for name, value in fields.items() if name not in _OF_THE_END}
     fields |= {"case": held.key, "messages": held.messages, "metadata": metadata}
     return fields | ({"given_messages": held.given} if held.given else {})

@@ -140,7 +140,10 @@ def test_versions_lists_what_was_decided(tmp_path: Path, capsys: pytest.CaptureF
         (["collect", "SUITE", "--model", "x", "--api-base", "ftp://h"], "must be an address"),
         (["collect", "SUITE", "--model", "x", "--model-version", "a b"], "version"),
         (["collect", "none.json", "--model", "openai/x"], "there is no such file"),
-        (["collect", "SUITE", "--model", "http://h", "--on-unrecorded", "live"], "needs a tool_source"),
+        (
+            ["collect", "SUITE", "--model", "http://h", "--on-unrecorded", "live"],
+            "need both: --on-unrecorded live or simulate, --tool-source M",
+        ),
         (["collect", "SUITE", "--model", "mcp+stdio:no-such-program"], "'no-such-program' is not on this machine"),
         (["collect", "SUITE", "--model", "nosuch"], "LiteLLM knows no provider for the model 'nosuch'"),
         (["service", "check-version", "m", "v1", "SUITE", "--target", "nosuch"], "LiteLLM knows no provider"),

@@ -74,9 +74,12 @@ def test_with_recorded_history_each_turn_is_a_row_behind_what_was_said_before_it
     tmp_path: Path, agent: ToolAgent
 ) -> None:
     forced = ReplayRules(history="teacher-forced")
-    bench = Bench(tmp_path, [recorded_booking(12, expected_outcome="Booked.")])
-    done, rows = bench.collect(llm(agent), rules=forced)
-    assert done.answered == 2
+    booking = recorded_booking(12, expected_outcome="Booked.")
+    single = {**booking, "case": "single", "messages": booking["messages"][:5]}
+    bench = Bench(tmp_path, [booking, single])
+    done, (*rows, alone) = bench.collect(llm(agent), rules=forced)
+    assert done.answered == 3
+    assert (alone["case"], alone["expected_tool_calls"]) == ("single", booking["expected_tool_calls"])
     assert [row["case"] for row in rows] == ["berth-12 turn 1", "berth-12 turn 2"]
     assert [row["given_messages"] for row in rows] == [1, 5]
     assert said(rows[1]) == ["Berth 12 is free; for how many nights?", "Booked."], "the first is the recorded one"
@@ -160,7 +163,7 @@ def test_a_live_source_is_called_for_what_is_not_recorded_and_its_refusal_is_a_r
 def test_a_model_writes_the_result_and_the_data_says_so(tmp_path: Path, agent: ToolAgent) -> None:
     unrecorded(agent)
     with serving(ToolAgent(reply=lambda question: "Berth 7 is free.")) as writer:
-        source = llm(writer, "writer")  # type: ignore[arg-type]
+        source = llm(writer, "writer")
         simulated = ReplayRules(on_unrecorded="simulate", tool_source=source)
         _, (row,) = Bench(tmp_path, [recorded_booking(12)]).collect(llm(agent), rules=simulated)
     assert said(row)[0] == "Tool: Berth 7 is free."
