@@ -139,6 +139,10 @@ SELECT metric_id, evaluator_id, metric, question FROM metrics JOIN rules USING (
 
 -- statement: reduce_turns
 -- Scores of turns, and what they rest on, make those of their conversation.
+CREATE OR REPLACE TEMP MACRO of_whole(how, value, turn) AS
+CASE any_value(how) WHEN 'min' THEN min(value) WHEN 'max' THEN max(value) WHEN 'sum' THEN sum(value)
+    WHEN 'last' THEN arg_max(value, turn) ELSE avg(value) END;
+
 INSERT INTO turn_scores
 SELECT metric_id, row_id, conversation_id, turn, trial, status, reason, value
 FROM scores
@@ -158,11 +162,9 @@ SELECT
     CASE WHEN count(*) FILTER (status = 'unscored') > 0 THEN 'unscored'
          WHEN count(value) > 0 THEN 'scored'
          ELSE 'not_applicable' END,
-    min(reason) FILTER (status = 'unscored'),
-    CASE WHEN count(*) FILTER (status = 'unscored') = 0 THEN
-        CASE any_value(how) WHEN 'min' THEN min(value) WHEN 'max' THEN max(value) WHEN 'sum' THEN sum(value)
-            WHEN 'last' THEN arg_max(value, turn) ELSE avg(value) END
-    END
+    CASE WHEN count(*) FILTER (status = 'unscored') > 0 THEN min(reason) FILTER (status = 'unscored')
+         WHEN count(value) = 0 THEN min(reason) END,
+    CASE WHEN count(*) FILTER (status = 'unscored') = 0 THEN of_whole(how, value, turn) END
 FROM turn_scores
 JOIN over_turns USING (metric_id)
 GROUP BY metric_id, conversation_id, trial;
@@ -214,4 +216,18 @@ WHERE evidence IS NOT NULL OR flags IS NOT NULL OR error IS NOT NULL;
 
 INSERT INTO evidence SELECT evaluator_id, conversation_id, trial, NULL, NULL, payload, NULL FROM paid_of_turns;
 
+-- A conversation was judged again where all its turns were that have a score.
+CREATE OR REPLACE TEMP TABLE repeats_of_turns AS
+SELECT metric_id, conversation_id, trial, of_whole(how, value, turn) AS value, bool_and(same_reason) AS same_reason
+FROM repeats
+JOIN (SELECT row_id, conversation_id, turn FROM turns WHERE unit = 'turn') AS parts USING (row_id)
+JOIN over_turns USING (metric_id)
+JOIN (
+    SELECT metric_id, conversation_id, count(value) AS n FROM turn_scores GROUP BY metric_id, conversation_id
+) AS firsts USING (metric_id, conversation_id)
+GROUP BY metric_id, conversation_id, trial, n
+HAVING count(*) = n;
+
 DELETE FROM repeats WHERE row_id IN (SELECT row_id FROM turns WHERE unit = 'turn');
+
+INSERT INTO repeats FROM repeats_of_turns;

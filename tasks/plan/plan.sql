@@ -316,15 +316,28 @@ GROUP BY keys.key, trials.trial
 
 -- statement: draw_rows
 -- A part of the distinct rows, drawn by a digest of their keys: the same in every run, and a larger part holds a smaller.
+-- Of a conversation that is drawn, all turns are.
 INSERT INTO again
-SELECT $evaluator, row_id
-FROM (
-    SELECT min(keys.row_id) AS row_id, sha256(hex(keys.key) || $seed) AS lot, count(*) OVER () AS n
-    FROM keys JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = $evaluator AND plan.state = 'score'
+WITH planned AS (
+    SELECT keys.row_id, keys.key, conversation_id
+    FROM keys
+    JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = $evaluator AND plan.state = 'score'
+    JOIN (SELECT row_id, conversation_id FROM all_rows) AS parts ON parts.row_id = keys.row_id
     WHERE keys.reads_id = $reads
-    GROUP BY keys.key
+),
+wholes AS (
+    SELECT conversation_id, string_agg(hex(key), '' ORDER BY row_id) AS keys FROM planned GROUP BY conversation_id
+),
+drawn AS (
+    SELECT conversation_id
+    FROM (
+        SELECT min(conversation_id) AS conversation_id, sha256(keys || $seed) AS lot, count(*) OVER () AS n
+        FROM wholes
+        GROUP BY keys
+    )
+    QUALIFY row_number() OVER (ORDER BY lot) <= least(greatest($least, ceil($share * n)), $most)
 )
-QUALIFY row_number() OVER (ORDER BY lot) <= least(greatest($least, ceil($share * n)), $most)
+SELECT $evaluator, min(row_id) FROM planned SEMI JOIN drawn USING (conversation_id) GROUP BY key
 
 -- statement: has_pairs
 SELECT EXISTS (FROM relationships WHERE type = 'perturbation_source' AND case_id <> original_case_id)

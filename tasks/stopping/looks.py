@@ -83,6 +83,7 @@ def gate_questions(
         fail_on: ``high`` or ``medium``.
         min_coverage: Least share of rows to be scored, instead of the policy's.
     """
+    connection.execute(sql("stopping/wholes"))
     planned = records(connection, sql("stopping/planned_rows"))
     names = dict(connection.execute("SELECT model_id, model_key FROM models").fetchall())
     several = len({line["model_id"] for line in planned}) > 1
@@ -332,6 +333,7 @@ def read_seen(connection: DuckDBPyConnection, questions: Sequence[GateQuestion],
         "model_id": [question.model_id for question in questions],
         "passes": [question.passes for question in questions],
     }
+    connection.execute(sql("stopping/wholes"))
     with lines_shown(connection, "asked", columns):
         populations = {line["number"]: line for line in records(connection, sql("stopping/populations"))}
         seen = connection.execute(sql("stopping/seen"), {"wave": wave}).fetchnumpy()

@@ -1,8 +1,9 @@
 -- Judging in waves until the outcome is decided. Names in braces are filled in by tasks/stopping.
 
 -- statement: waves
--- The rows that judges are to score, by wave. An original and its copies, with all models' rows, are one cluster; place
--- counts clusters in an order that is drawn from the digest of the original's key and does not depend on any score.
+-- The rows that judges are to score, by wave, and conversations with their turns. An original and its copies, with all
+-- models' rows, are one cluster; place counts clusters in an order that is drawn from the digest of the original's key and
+-- does not depend on any score.
 CREATE OR REPLACE TABLE waves AS
 WITH members AS (
     SELECT
@@ -11,11 +12,11 @@ WITH members AS (
         coalesce(family, -1 - case_id::BIGINT) AS cluster,
         case_id IN (SELECT case_id FROM relationships WHERE case_id <> original_case_id) AS is_copy
     FROM (
-        SELECT DISTINCT row_id
+        SELECT DISTINCT unnest([row_id, conversation_id]) AS row_id, case_id
         FROM plan
+        JOIN (SELECT row_id, conversation_id, case_id FROM all_rows) USING (row_id)
         WHERE state = 'score' AND evaluator_id IN (SELECT unnest($evaluators::USMALLINT[]))
     )
-    JOIN rows USING (row_id)
     JOIN cases USING (case_id)
     LEFT JOIN families USING (case_id)
 ),
@@ -52,6 +53,15 @@ DELETE FROM to_compute WHERE evaluator_id IN (SELECT evaluator_id FROM reading);
 INSERT INTO to_compute BY NAME FROM first_rows;
 DROP TABLE first_rows
 
+-- statement: wholes
+-- What is counted of a plan: a conversation once, of whose turns some are planned.
+CREATE OR REPLACE TEMP VIEW wholes AS
+SELECT DISTINCT evaluator_id, conversation_id AS row_id, model_id, place, wave, state
+FROM plan
+JOIN (SELECT row_id, conversation_id, model_id FROM all_rows) USING (row_id)
+JOIN waves USING (row_id)
+WHERE state IN ('score', 'not_needed')
+
 -- statement: populations
 -- Of each question, all clusters that hold rows of its model for its evaluator, and the most rows of one.
 SELECT number, count(*) AS clusters, max(n) AS largest, sum(n)::BIGINT AS rows
@@ -59,9 +69,7 @@ FROM (
     SELECT number, place, count(*) AS n
     FROM asked
     JOIN metrics USING (metric_id)
-    JOIN plan ON plan.evaluator_id = metrics.evaluator_id AND plan.state IN ('score', 'not_needed')
-    JOIN rows ON rows.row_id = plan.row_id AND rows.model_id = asked.model_id
-    JOIN waves ON waves.row_id = plan.row_id
+    JOIN wholes ON wholes.evaluator_id = metrics.evaluator_id AND wholes.model_id = asked.model_id
     GROUP BY number, place
 )
 GROUP BY number
@@ -87,10 +95,10 @@ SELECT
 FROM asked
 JOIN metrics USING (metric_id)
 JOIN targets USING (metric_id)
-JOIN plan ON plan.evaluator_id = metrics.evaluator_id AND plan.state = 'score'
-JOIN rows ON rows.row_id = plan.row_id AND rows.model_id = asked.model_id
-JOIN waves ON waves.row_id = plan.row_id AND wave <= $wave
-LEFT JOIN row_scores ON row_scores.metric_id = asked.metric_id AND row_scores.row_id = plan.row_id
+JOIN wholes
+    ON wholes.evaluator_id = metrics.evaluator_id AND wholes.model_id = asked.model_id
+    AND wholes.state = 'score' AND wave <= $wave
+LEFT JOIN row_scores ON row_scores.metric_id = asked.metric_id AND row_scores.row_id = wholes.row_id
 GROUP BY number, place
 ORDER BY number, place
 
@@ -106,9 +114,7 @@ ORDER BY metric_id
 -- statement: planned_rows
 -- Rows that an evaluator is to score, by model.
 SELECT evaluator_id, model_id, count(*) AS rows, count(DISTINCT place) AS clusters
-FROM plan
-JOIN rows USING (row_id)
-JOIN waves USING (row_id)
+FROM wholes
 WHERE state = 'score'
 GROUP BY evaluator_id, model_id
 ORDER BY evaluator_id, model_id

@@ -16,6 +16,7 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.prepare import preview
 from leadline.tasks.store.store import Store
+from tests.support.judges.berths import passing, write_talks
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.stores.results import read_run
 
@@ -165,6 +166,20 @@ def test_without_perturbed_copies_a_sample_tells_the_noise(evaluate, tmp_path) -
     assert 0 < line["cross_share"] < 0.3
     assert 0 < line["rerun_std"] < 0.1
     assert 0 < line["reliability"] < 1
+
+
+def test_of_a_conversation_all_turns_are_judged_again_and_its_noise_is_that_of_its_value(
+    evaluate, endpoint, tmp_path
+) -> None:
+    endpoint.reply = passing(0.9)
+    talks = write_talks(tmp_path / "talks.jsonl", 40)
+    result = evaluate(talks, evaluators=("databricks.relevance_to_query",), trials=2, trial_rows="20")
+    assert result.computed == len(endpoint.log) == 2 * 40 + 2 * 20
+    again = read(result, "SELECT DISTINCT row_id FROM repeats")
+    assert len(again) == 20
+    assert {line["row_id"] for line in again} <= {line["row_id"] for line in read(result, "SELECT row_id FROM scores")}
+    (line,) = read(result, "SELECT n_rows FROM trial_spread JOIN metrics USING (metric_id) WHERE is_primary")
+    assert line["n_rows"] == 20
 
 
 def test_the_report_tells_the_judges_noise_in_sentences_and_asks_for_no_alarm(evaluate, tmp_path) -> None:

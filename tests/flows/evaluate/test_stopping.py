@@ -16,7 +16,7 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.shared.settings import FailOn, Judges
 from leadline.tasks.store.store import Store
-from tests.support.judges.berths import passing, write_berths
+from tests.support.judges.berths import passing, write_berths, write_talks
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.stores.results import read_run
 from tests.support.stores.s3 import S3, environment
@@ -94,6 +94,20 @@ def test_clearly_good_answers_are_passed_after_a_few(tmp_path: Path) -> None:
     looks = table(tmp_path, result, "SELECT wave, clusters, decision FROM stopping ORDER BY wave")
     assert [look["decision"] for look in looks] == ["open"] * (len(looks) - 1) + ["pass"]
     assert looks[-1]["clusters"] == asked
+
+
+def test_conversations_are_judged_in_waves_with_all_their_turns(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('base = "default"\n[rules."databricks.relevance_to_query"]\nrole = "should"\n', encoding="utf-8")
+    with serving(JudgeEndpoint(passing(0.99))) as endpoint:
+        dataset = write_talks(tmp_path / "talks.jsonl", FEWER)
+        asked = {"evaluators": ("databricks.relevance_to_query",), "policy": str(policy)}
+        result = run(tmp_path, endpoint, dataset, **asked)
+        calls = len(endpoint.log)
+    assert result.stopping.startswith(f"Decided PASS after {calls // 2} of {FEWER} cases")
+    assert (result.scored, result.unscored, result.computed) == (calls // 2, 0, calls)
+    lines = table(tmp_path, result, "SELECT reason, count(*) AS n FROM scores WHERE value IS NULL GROUP BY reason")
+    assert lines == [{"reason": "not_needed", "n": FEWER - calls // 2}]
 
 
 def test_clearly_bad_answers_fail_after_a_few_and_the_failure_is_named(tmp_path: Path) -> None:

@@ -22,6 +22,24 @@ def write_berths(path: Path, rows: int, models: tuple[str, ...] = ("m",)) -> Pat
     return path
 
 
+def write_talks(path: Path, conversations: int) -> Path:
+    """Write conversations of two turns about berths, one a line."""
+    lines = [
+        {
+            "case": f"t{n:04d}",
+            "model": "m",
+            "messages": [
+                {"role": role, "content": text}
+                for turn in ("berth", "quay")
+                for role, text in (("user", f"How deep is {turn} {n}?"), ("assistant", f"The {turn} is {n} m deep."))
+            ],
+        }
+        for n in range(conversations)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
 def passing(share: float) -> Callable[[Question], str]:
     """Return a judge's script by which a share of the answers, drawn by their texts, is right."""
 
