@@ -4,8 +4,8 @@ The longest substring that a text repeats without overlap is found exactly, by p
 Rosenberg 1972, https://doi.org/10.1145/800152.804905): every position gets a name for the ``2^k`` characters that begin
 there, equal names for equal substrings, and pairs of names make the names for twice the length. That takes
 ``O(n log^2 n)`` time and some 100 bytes of memory per character whatever the text is (a second or two for a million
-characters), and no hash stands for a substring. In a short text each stretch is looked for behind itself instead, which
-is a third of the work there.
+characters), and no hash stands for a substring. In a short text stretches are looked for behind themselves instead, a
+sixth of the work there.
 
 A substring of length L repeats when two of its occurrences begin L or more apart. If it does, so does its prefix of
 length L - 1: the lengths that repeat are all those up to the longest, which a binary search finds.
@@ -134,7 +134,7 @@ def _evidence(sentences: list[Sentence], unique: int, repeat: Repeat, size: int)
 _START: Final = 8
 """Length that fits into one number where a text has at most 256 kinds of characters; most texts repeat that much."""
 
-_SHORT: Final = 512
+_SHORT: Final = 1_000
 """Characters up to which searching a text is sooner done than starting some fifty operations on arrays."""
 
 T = TypeVar("T")
@@ -163,14 +163,18 @@ def longest_repeat(text: str) -> Repeat:
 
 def repeat_in_short(text: str) -> Repeat:
     """Find what :func:`longest_repeat` does by looking behind each stretch for another of it, in quadratic time."""
-    length, first = 1, dict[str, int]()
-    for start in range(len(text)):
-        if text.find(text[start : start + length], start + length) < 0:
+    length, first, start = 1, dict[str, int](), 0
+    while start + 2 * length <= len(text):
+        end, middle = start + length, start + length // 2
+        if text.find(text[middle:end], end) < 0:
+            start = middle + 1  # no stretch of this length that contains the half repeats either
             continue
-        while text.find(text[start : start + length + 1], start + length + 1) >= 0:
-            length += 1
-            first = {}
-        first.setdefault(text[start : start + length], start)
+        if text.find(text[start:end], end) >= 0:
+            while text.find(text[start : start + length + 1], start + length + 1) >= 0:
+                length += 1
+                first = {}
+            first.setdefault(text[start : start + length], start)
+        start += 1
     if not first:
         return Repeat(0, ())
     longest = max(first, key=text.count)
