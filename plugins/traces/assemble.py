@@ -7,15 +7,14 @@ says "yes" twice has said it twice.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
-from leadline.evaluators.data import GivenChunk, Json, Message, Tool, TraceStep, turns_of
+from leadline.evaluators.data import GivenChunk, Json, Message, Tool, TraceStep, Turn, turns_of
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan
@@ -23,8 +22,12 @@ from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.label import GivenLabel, read_value, value_range
 from leadline.tasks.load.messages import renumbered
 
+_Key: TypeAlias = tuple[str, str, bytes]
+
 _PARALLEL: Final = 50
 """Calls of a tool among which the one with a span's arguments is looked for."""
+_NOT_PLACED: Final = -2
+_ON_PATH: Final = -1
 _ALIGNED: Final = 100
 """Messages at the end of a rewritten history that are laid over the end of the known one."""
 
@@ -36,15 +39,15 @@ def assemble(spans: Sequence[TraceSpan], counts: TraceCounts) -> Conversation | 
         spans: All spans of a conversation; those of traces whose root has not ended are counted and left out.
     """
     tree = _Tree(spans, counts)
-    if not tree.spans:
+    if not tree.nodes:
         return None
     transcript = _Transcript()
     asked = tree.main_calls()
-    last = {span.trace: span for span in asked}
-    for span in asked:
-        transcript.take(span, transferred=id(span) in tree.transferred)
-        if span is last[span.trace]:
-            transcript.close(tree.outermost(span))
+    last = {node.span.trace: node for node in asked}
+    for node in asked:
+        transcript.take(node, node.span.outputs or ())
+        if node is last[node.span.trace]:
+            transcript.close(node.outermost().span)
     if not transcript.messages:
         asked = _outer_turns(tree, transcript)
     if not transcript.messages:
@@ -52,170 +55,169 @@ def assemble(spans: Sequence[TraceSpan], counts: TraceCounts) -> Conversation | 
         return None
     counts.rewritten += transcript.rewritten
     _attach_results(tree, transcript, counts)
-    tree.find_turns(transcript)
-    _attach_documents(tree, transcript)
+    turns = turns_of(transcript.messages)
+    tree.find_turns(transcript, turns)
+    _attach_documents(tree, transcript, turns)
     counts.conversations += 1
     return _conversation(tree, transcript, asked)
+
+
+class _Node:
+    """A span at its place in the tree.
+
+    Attributes:
+        parent: Its parent, if that was recorded.
+        children: Those that it is the parent of, in the order in which they began.
+        begun: When it began, as it says, but never before its parent.
+        depth: How many stand above it.
+        number: Its place among all.
+        turn: The turn that it belongs to, 0 for none.
+        within_tool: Whether a call of a tool that does not pass control on stands above it.
+        within_llm: Whether a call of a model stands above it.
+        transferred: Whether it, or what stands above it, was passed control.
+    """
+
+    __slots__ = (
+        *("begun", "children", "depth", "number", "parent", "span"),
+        *("transferred", "turn", "within_llm", "within_tool"),
+    )
+
+    def __init__(self, span: TraceSpan) -> None:
+        self.span = span
+        self.parent: _Node | None = None
+        self.children: list[_Node] = []
+        self.begun, self.depth, self.number, self.turn = 0, _NOT_PLACED, 0, 0
+        self.within_tool = self.within_llm = self.transferred = False
+
+    def outermost(self) -> _Node:
+        """Return the root that it stands below."""
+        at = self
+        while at.parent is not None:
+            at = at.parent
+        return at
 
 
 class _Tree:
     """Spans in the order in which they began, parents first, with what stands above each."""
 
     def __init__(self, spans: Sequence[TraceSpan], counts: TraceCounts) -> None:
-        known: dict[tuple[str, str], TraceSpan] = {}
+        known: dict[tuple[str, str], _Node] = {}
         for span in spans:
-            place = (span.trace, span.id)
-            if (first := known.get(place)) is None:
-                known[place] = span
-            else:  # an exporter sends a span again, or first as it begins and then as it has ended
+            if (node := known.setdefault((span.trace, span.id), _Node(span))).span is not span:
+                # An exporter sends a span again, or first as it begins and then as it has ended.
                 counts.repeated += 1
-                known[place] = span if span.end_ns and not first.end_ns else first
-        self._parents: dict[tuple[str, str], tuple[str, str]] = {
-            place: parent
-            for place, span in known.items()
-            if span.parent and (parent := (span.trace, span.parent)) in known
-        }
-        self._open_circles(counts)
-        pending = {place[0] for place, span in known.items() if place not in self._parents and not span.end_ns}
-        counts.traces += len({span.trace for span in spans})
+                if span.end_ns and not node.span.end_ns:
+                    node.span = span
+        for (trace, _), node in known.items():
+            if node.span.parent:
+                node.parent = known.get((trace, node.span.parent))
+        for node in known.values():
+            if node.depth == _NOT_PLACED:
+                _place(node, counts)
+        pending = {node.span.trace for node in known.values() if node.parent is None and not node.span.end_ns}
+        counts.traces += len({trace for trace, _ in known})
         counts.pending += len(pending)
-        starts: dict[tuple[str, str], tuple[int, int]] = {}
-        for place in self._from_the_roots(known):
-            begun, depth = starts.get(self._parents.get(place, ("", "")), (0, -1))
-            own = known[place].start_ns
-            ended = known[place].end_ns
-            counts.clocks += (own < begun) or (0 < ended < own)
-            starts[place] = (max(own, begun), depth + 1)
-        order = {place: number for number, place in enumerate(known)}
-        self.spans = [
-            _begun(known[place], starts[place][0])
-            for place in sorted(known, key=lambda place: (*starts[place], order[place]))
-            if place[0] not in pending
-        ]
-        self._by_place = {(span.trace, span.id): span for span in self.spans}
-        self.within_tool: set[int] = set()
-        self.within_llm: set[int] = set()
-        self.transferred: set[int] = set()
-        self.turns: list[int] = []
-        self._look_above_and_below()
-        for span in self.spans:
-            counts.not_captured += span.missing == NOT_CAPTURED
-            counts.elsewhere += span.missing == ELSEWHERE
-            if span.kind == "llm" and span.inputs and span.outputs is None and span.error is None:
-                counts.unanswered += span.inputs[-1]["role"] != "assistant"  # Logfire's has its answer there
-            counts.ids_only += span.missing == IDS_ONLY
+        placed = (node for node in known.values() if node.span.trace not in pending)
+        self.nodes = sorted(placed, key=lambda node: (node.begun, node.depth))
+        for number, node in enumerate(self.nodes):
+            node.number = number
+            if node.parent is not None:
+                _look_above(node, node.parent)
+            _count_missing(node.span, counts)
 
-    def _open_circles(self, counts: TraceCounts) -> None:
-        """Make a root of each span whose parents lead back to it."""
-        safe: set[tuple[str, str]] = set()
-        for place in list(self._parents):
-            path: dict[tuple[str, str], None] = {}
-            at: tuple[str, str] | None = place
-            while at is not None and at not in safe and at not in path:
-                path[at] = None
-                at = self._parents.get(at)
-            if at is not None and at in path:
-                counts.circles += 1
-                del self._parents[at]
-            safe.update(path)
-
-    def _from_the_roots(self, known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return all places, each after its parent."""
-        out: dict[tuple[str, str], None] = {}
-        for place in known:
-            path = []
-            at: tuple[str, str] | None = place
-            while at is not None and at not in out:
-                path.append(at)
-                at = self._parents.get(at)
-            out.update(dict.fromkeys(reversed(path)))
-        return list(out)
-
-    def parent(self, span: TraceSpan) -> TraceSpan | None:
-        """Return the parent of a span, if it was recorded."""
-        return self._by_place.get(self._parents.get((span.trace, span.id), ("", "")))
-
-    def outermost(self, span: TraceSpan) -> TraceSpan:
-        """Return the root that a span stands below."""
-        while (parent := self.parent(span)) is not None:
-            span = parent
-        return span
-
-    def _look_above_and_below(self) -> None:
-        """Note of each span what stands above and below it: a parent always comes before its children."""
-        self.below: dict[int, list[TraceSpan]] = {}
-        for span in self.spans:
-            if (parent := self.parent(span)) is None:
-                continue
-            self.below.setdefault(id(parent), []).append(span)
-            passes = parent.passes_control or span.passes_control
-            for within, begins in (
-                (self.within_tool, parent.kind == "tool" and not passes),
-                (self.within_llm, parent.kind == "llm"),
-                (self.transferred, passes),
-            ):
-                if begins or id(parent) in within:
-                    within.add(id(span))
-
-    def innermost(self, calls: Sequence[TraceSpan]) -> list[TraceSpan]:
-        """Return those of some spans that have none of the others below them."""
-        chosen, above = {id(span) for span in calls}, set()
-        for span in reversed(self.spans):
-            if (id(span) in chosen or id(span) in above) and (parent := self.parent(span)) is not None:
-                above.add(id(parent))
-        return [span for span in calls if id(span) not in above]
-
-    def main_calls(self) -> list[TraceSpan]:
+    def main_calls(self) -> list[_Node]:
         """Return the calls of the model that speaks to the user, each once.
 
         A call within a tool is one of a sub-agent, whose answer the tool returns, unless control is passed on. Of calls
         within each other, which two instrumentations record, the innermost that has a content counts.
         """
-        calls = [span for span in self.spans if span.kind == "llm" and id(span) not in self.within_tool]
-        return self.innermost([span for span in calls if span.inputs is not None or span.outputs is not None])
+        calls = [node for node in self.nodes if node.span.kind == "llm" and not node.within_tool]
+        return _innermost([node for node in calls if node.span.inputs is not None or node.span.outputs is not None])
 
-    def tool_calls(self) -> list[TraceSpan]:
+    def tool_calls(self) -> list[tuple[_Node, TraceSpan]]:
         """Return the calls of tools, each once: the client of an MCP server records the call of its tool again.
 
         So does one whose tool asked for more before it went on; the result is that of the last.
         """
-        found: dict[Any, TraceSpan] = {}
-        for span in self.spans:
-            if span.kind == "tool" and id(span) not in self.within_tool:
-                place = (span.trace, span.call_id) if span.call_id else id(span)
-                first, own = found.get(place), self._with_inner_result(span)
-                if first is None:
-                    found[place] = own
-                elif first.result is None and first.error is None:
-                    found[place] = replace(first, result=own.result, error=own.error)
+        found: dict[Any, tuple[_Node, TraceSpan]] = {}
+        for node in self.nodes:
+            span = node.span
+            if span.kind == "tool" and not node.within_tool:
+                place = (span.trace, span.call_id) if span.call_id else node
+                own = _with_inner_result(node)
+                first, known = found.setdefault(place, (node, own))
+                if first is not node and known.result is None and known.error is None:
+                    found[place] = first, replace(known, result=own.result, error=own.error)
         return list(found.values())
 
-    def _with_inner_result(self, span: TraceSpan) -> TraceSpan:
-        """Return a call of a tool with the result and the error that only the same call below it has."""
-        for other in self.below.get(id(span), ()):
-            if other.kind == "tool" and (other.name == span.name or "" != other.call_id == span.call_id):
-                result = other.result if span.result is None else span.result
-                return replace(span, result=result, error=other.error if span.error is None else span.error)
-        return span
-
-    def find_turns(self, transcript: _Transcript) -> None:
+    def find_turns(self, transcript: _Transcript, turns: Sequence[Turn]) -> None:
         """Find the turn of each span: that of the call of the model that follows in its trace, or of the last one."""
-        first_of = {at: number for number, turn in enumerate(transcript.turns(), 1) for at in range(*turn)}
-        own = {id(span): first_of.get(at, 0) for span, at in transcript.answers}
-        self.turns = [0] * len(self.spans)
-        ahead: dict[str, int] = {}
-        for number in range(len(self.spans) - 1, -1, -1):
-            span = self.spans[number]
-            ahead[span.trace] = own.get(id(span)) or ahead.get(span.trace, 0)
-            self.turns[number] = ahead[span.trace]
-        behind: dict[str, int] = {}
-        for number, span in enumerate(self.spans):
-            self.turns[number] = self.turns[number] or behind.get(span.trace, 0)
-            behind[span.trace] = self.turns[number]
+        first_of = {at: number for number, turn in enumerate(turns, 1) for at in range(turn.first, turn.end)}
+        for node, at in transcript.answers:
+            node.turn = first_of.get(at, 0)
+        for nodes in (reversed(self.nodes), self.nodes):
+            latest: dict[str, int] = {}
+            for node in nodes:
+                node.turn = latest[node.span.trace] = node.turn or latest.get(node.span.trace, 0)
 
 
-def _begun(span: TraceSpan, start_ns: int) -> TraceSpan:
-    return span if span.start_ns == start_ns else replace(span, start_ns=start_ns)
+def _place(node: _Node, counts: TraceCounts) -> None:
+    """Find depth and beginning of a span and of all above it; one whose parents lead back to it becomes a root."""
+    path: list[_Node] = []
+    at: _Node | None = node
+    while at is not None and at.depth == _NOT_PLACED:
+        at.depth = _ON_PATH
+        path.append(at)
+        at = at.parent
+    if at is not None and at.depth == _ON_PATH:
+        counts.circles += 1
+        at.parent = None
+        path.remove(at)
+        path.append(at)
+    for at in reversed(path):
+        begun, above = (at.parent.begun, at.parent.depth) if at.parent is not None else (0, -1)
+        own, ended = at.span.start_ns, at.span.end_ns
+        counts.clocks += (own < begun) or (0 < ended < own)
+        at.begun, at.depth = max(own, begun), above + 1
+
+
+def _look_above(node: _Node, parent: _Node) -> None:
+    """Note of a span what stands above it, which is known of its parent."""
+    parent.children.append(node)
+    passes = parent.span.passes_control or node.span.passes_control
+    node.within_tool = parent.within_tool or (parent.span.kind == "tool" and not passes)
+    node.within_llm = parent.within_llm or parent.span.kind == "llm"
+    node.transferred = parent.transferred or passes
+
+
+def _count_missing(span: TraceSpan, counts: TraceCounts) -> None:
+    if span.missing:
+        counts.not_captured += span.missing == NOT_CAPTURED
+        counts.elsewhere += span.missing == ELSEWHERE
+        counts.ids_only += span.missing == IDS_ONLY
+    if span.kind == "llm" and span.inputs and span.outputs is None and span.error is None:
+        counts.unanswered += span.inputs[-1]["role"] != "assistant"  # Logfire's has its answer there
+
+
+def _innermost(nodes: Sequence[_Node]) -> list[_Node]:
+    """Return those of some spans that have none of the others below them."""
+    above: set[_Node] = set()
+    for node in nodes:
+        at = node.parent
+        while at is not None and at not in above:
+            above.add(at)
+            at = at.parent
+    return [node for node in nodes if node not in above]
+
+
+def _with_inner_result(node: _Node) -> TraceSpan:
+    """Return a call of a tool with the result and the error that only the same call below it has."""
+    span = node.span
+    for other in (child.span for child in node.children):
+        if other.kind == "tool" and (other.name == span.name or "" != other.call_id == span.call_id):
+            result = other.result if span.result is None else span.result
+            return replace(span, result=result, error=other.error if span.error is None else span.error)
+    return span
 
 
 class _Transcript:
@@ -232,35 +234,33 @@ class _Transcript:
     def __init__(self) -> None:
         self.system: list[Message] = []
         self.messages: list[Message] = []
-        self.answers: list[tuple[TraceSpan, int]] = []
+        self.answers: list[tuple[_Node, int]] = []
         self.given = 0
         self.rewritten = False
-        self._keys: list[bytes] = []
-        self._known_keys: dict[int, tuple[Message, bytes]] = {}
-        self._last: dict[str, tuple[TraceSpan, list[bytes]]] = {}
+        self._keys: list[_Key] = []
+        self._last: dict[str, tuple[_Node, Sequence[Message], list[_Key]]] = {}
 
-    def turns(self) -> list[tuple[int, int]]:
-        """Return first and end of the messages of each turn."""
-        return [(turn.first, turn.end) for turn in turns_of(self.messages)]
-
-    def take(self, span: TraceSpan, *, transferred: bool = False) -> None:
+    def take(self, node: _Node, said: Sequence[Message]) -> None:
         """Add what a call of the model says that is new.
 
         Args:
-            transferred: Whether another agent has passed control on: what it says to this one is not the user's.
+            node: The call. Where another agent has passed control on, what it says to this one is not the user's.
+            said: What came out.
         """
-        prompt = [message for message in span.inputs or () if message["role"] != "system"]
-        self.system = self.system or [message for message in span.inputs or () if message["role"] == "system"]
-        keys = [self._key(message) for message in prompt]
+        span = node.span
+        given = span.inputs or ()
+        prompt = [message for message in given if message["role"] != "system"]
+        if not self.system and len(prompt) < len(given):
+            self.system = [message for message in given if message["role"] == "system"]
+        keys = list(map(_key, prompt))
         self.rewritten = self.rewritten or bool(span.metadata.get("history_rewritten"))
-        new = len(prompt) if self._again(span, prompt, keys) else self._known(prompt, keys, transferred=transferred)
+        new = len(prompt) if self._again(node, prompt, keys) else self._known(prompt, keys, node.transferred)
         if not self.answers:
             self.given = _said_before(prompt)
         self._add(prompt[new:], keys[new:])
-        said = list(span.outputs or ())
-        self.answers.append((span, len(self.messages) if said else len(self.messages) - 1))
-        self._add(said, [self._key(message) for message in said])
-        self._last[span.trace] = (span, keys)
+        self.answers.append((node, len(self.messages) if said else len(self.messages) - 1))
+        self._add(said, list(map(_key, said)))
+        self._last[span.trace] = (node, said, keys)
 
     def close(self, root: TraceSpan) -> None:
         """Add what the root of a trace answered, where the last call of the model in it is one of tools.
@@ -271,27 +271,21 @@ class _Transcript:
         if last is None or not (last["role"] == "tool" or last.get("tool_calls")):
             return
         said = [message for message in root.outputs or () if message["role"] == "assistant" and message["content"]]
-        self._add(said[-1:], [self._key(message) for message in said[-1:]])
+        self._add(said[-1:], list(map(_key, said[-1:])))
 
-    def _key(self, message: Message) -> bytes:
-        """Return the key of a message; prompts share those that they repeat, so that most are known."""
-        if (found := self._known_keys.get(id(message))) is None:
-            found = self._known_keys[id(message)] = (message, _key(message))
-        return found[1]
-
-    def _add(self, messages: list[Message], keys: list[bytes]) -> None:
+    def _add(self, messages: Sequence[Message], keys: list[_Key]) -> None:
         self.messages += messages
         self._keys += keys
 
-    def _again(self, span: TraceSpan, prompt: list[Message], keys: list[bytes]) -> bool:
+    def _again(self, node: _Node, prompt: list[Message], keys: list[_Key]) -> bool:
         """Return whether a call asks what the last one did: because that failed, beside it, or as another agent."""
-        last, asked = self._last.get(span.trace, (None, None))
+        last, said, asked = self._last.get(node.span.trace, (None, (), []))
         if last is None or asked != keys or not keys:
             return False
         has_history = any(message["role"] == "assistant" for message in prompt)
-        return has_history or not last.outputs or last.end_ns > span.start_ns or last.parent != span.parent
+        return has_history or not said or last.span.end_ns > node.begun or last.span.parent != node.span.parent
 
-    def _known(self, prompt: list[Message], keys: list[bytes], *, transferred: bool) -> int:
+    def _known(self, prompt: list[Message], keys: list[_Key], transferred: bool) -> int:
         """Return how many of the first messages of a prompt are known already."""
         known = self._keys
         if len(keys) >= len(known) and keys[: len(known)] == known:
@@ -328,26 +322,23 @@ def _said_before(prompt: Sequence[Message]) -> int:
     return turn if any(message["role"] == "assistant" for message in prompt[:turn]) else 0
 
 
-def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[TraceSpan]:
+def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[_Node]:
     """Take the outermost spans that have a question or an answer where no call of a model has; return them."""
-    turn_of: dict[int, TraceSpan] = {}
-    for span in tree.spans:
-        above = tree.parent(span)
-        found = turn_of.get(id(above)) if above is not None else None
+    turn_of: dict[_Node, _Node] = {}
+    for node in tree.nodes:
+        found = turn_of.get(node.parent) if node.parent is not None else None
+        span = node.span
         if found is None and span.kind in ("agent", "chain") and (span.inputs is not None or span.outputs is not None):
-            found = span
+            found = node
         if found is not None:
-            turn_of[id(span)] = found
-    calls: dict[int, list[TraceSpan]] = {}
-    for call in tree.tool_calls():
-        if (parent := tree.parent(call)) is not None and id(parent) in turn_of:
-            calls.setdefault(id(turn_of[id(parent)]), []).append(call)
-    taken = list({id(span): span for span in turn_of.values()}.values())
-    for span in taken:
-        made = [message for call in calls.get(id(span), ()) for message in _as_messages(call)]
-        transcript.take(replace(span, outputs=[*made, *(span.outputs or ())]))
-        transcript.answers[-1] = (span, transcript.answers[-1][1])
-    return taken
+            turn_of[node] = found
+    made: dict[_Node, list[Message]] = {node: [] for node in turn_of.values()}
+    for node, call in tree.tool_calls():
+        if node.parent in turn_of:
+            made[turn_of[node.parent]] += _as_messages(call)
+    for node, messages in made.items():
+        transcript.take(node, [*messages, *(node.span.outputs or ())])
+    return list(made)
 
 
 def _as_messages(call: TraceSpan) -> list[Message]:
@@ -381,7 +372,7 @@ def _attach_results(tree: _Tree, transcript: _Transcript, counts: TraceCounts) -
         return next(alike, numbers[-1] if numbers else None)
 
     late: list[tuple[int, Message]] = []
-    for span in tree.tool_calls():
+    for _, span in tree.tool_calls():
         chosen = first("id", span.call_id, span.arguments) if span.call_id else None
         chosen = first("name", span.name, span.arguments) if chosen is None else chosen
         if chosen is None:
@@ -401,44 +392,46 @@ def _attach_results(tree: _Tree, transcript: _Transcript, counts: TraceCounts) -
         while end < len(messages) and messages[end]["role"] == "tool":
             end += 1
         messages.insert(end, answer)
-        transcript.answers = [(span, at + (at >= end)) for span, at in transcript.answers]
+        transcript.answers = [(node, at + (at >= end)) for node, at in transcript.answers]
 
 
-def _attach_documents(tree: _Tree, transcript: _Transcript) -> None:
+def _attach_documents(tree: _Tree, transcript: _Transcript, turns: Sequence[Turn]) -> None:
     """Give what was retrieved in a turn to its answer: the last message of the assistant that has a text, or any."""
-    turns = transcript.turns()
-    for span, number in zip(tree.spans, tree.turns, strict=True):
-        if not span.documents or not number or id(span) in tree.within_llm:
+    for node in tree.nodes:
+        if not node.span.documents or not node.turn or node.within_llm:
             continue
-        said = [at for at in range(*turns[number - 1]) if transcript.messages[at]["role"] == "assistant"]
-        if said := [at for at in said if transcript.messages[at]["content"]] or said:
-            message = transcript.messages[said[-1]]
-            context: list[GivenChunk] = [*message.get("retrieved_context", ()), *span.documents]
-            message["retrieved_context"] = context
+        turn = transcript.messages[turns[node.turn - 1].first : turns[node.turn - 1].end]
+        said = [message for message in turn if message["role"] == "assistant"]
+        if said := [message for message in said if message["content"]] or said:
+            context: list[GivenChunk] = [*said[-1].get("retrieved_context", ()), *node.span.documents]
+            said[-1]["retrieved_context"] = context
 
 
-def _conversation(tree: _Tree, transcript: _Transcript, asked: list[TraceSpan]) -> Conversation:
-    leaves = tree.innermost([span for span in tree.spans if span.kind == "llm"]) or asked
-    last = asked[-1]
-    labels, metadata = _opinions(tree.spans)
-    for span in reversed(tree.spans):
-        metadata = {**metadata, **{name: value for name, value in span.metadata.items() if name != "history_rewritten"}}
+def _conversation(tree: _Tree, transcript: _Transcript, asked: list[_Node]) -> Conversation:
+    usages = [node.span.usage for node in _innermost([node for node in tree.nodes if node.span.kind == "llm"]) or asked]
+    spans = [node.span for node in tree.nodes]
+    last = asked[-1].span
+    labels, metadata = _opinions(spans)
+    for span in reversed(spans):
+        metadata |= span.metadata
+    metadata.pop("history_rewritten", None)
     if transcript.rewritten:
         metadata["history_rewritten"] = True
-    tools: dict[str, Tool] = {tool["name"]: tool for span in asked for tool in span.tools or ()}
+    offered = [node.span.tools for node in asked if node.span.tools is not None]
+    tools: dict[str, Tool] = {tool["name"]: tool for each in offered for tool in each}
     answered = any(message["role"] == "assistant" for message in last.outputs or ())
     return Conversation(
-        messages=renumbered([*transcript.system, *transcript.messages]),
+        messages=[*transcript.system, *transcript.messages],
         given=len(transcript.system) + transcript.given if transcript.given else 0,
-        key=next((span.session for span in tree.spans if span.session), ""),
-        model=next((span.model for span in reversed(asked) if span.model), ""),
-        tools=list(tools.values()) if any(span.tools is not None for span in asked) else None,
+        key=next((span.session for span in spans if span.session), ""),
+        model=next((node.span.model for node in reversed(asked) if node.span.model), ""),
+        tools=list(tools.values()) if offered else None,
         steps=_steps(tree),
         error=None if answered or last.error is None else last.error or "the model's host returned an error",
-        duration_s=_duration(tree.spans),
-        cost_usd=_sum(span.usage.cost_usd for span in leaves),
-        input_tokens=_sum(span.usage.input_tokens for span in leaves),
-        output_tokens=_sum(span.usage.output_tokens for span in leaves),
+        duration_s=_duration(tree.nodes),
+        cost_usd=_sum(usage.cost_usd for usage in usages),
+        input_tokens=_sum(usage.input_tokens for usage in usages),
+        output_tokens=_sum(usage.output_tokens for usage in usages),
         metadata=metadata,
         labels=labels,
     )
@@ -447,42 +440,43 @@ def _conversation(tree: _Tree, transcript: _Transcript, asked: list[TraceSpan]) 
 def steps_of(spans: Sequence[TraceSpan], turns: Mapping[str, int], counts: TraceCounts) -> list[TraceStep]:
     """Return spans as steps, where their turns are known by their ids."""
     tree = _Tree(spans, counts)
-    tree.turns = [turns.get(span.id, 0) for span in tree.spans]
-    return _steps(tree) if tree.spans else []
+    for node in tree.nodes:
+        node.turn = turns.get(node.span.id, 0)
+    return _steps(tree)
 
 
 def _steps(tree: _Tree) -> list[TraceStep]:
-    numbers = {id(span): number for number, span in enumerate(tree.spans)}
-    begun = tree.spans[0].start_ns
-    steps: list[TraceStep] = []
-    for number, span in enumerate(tree.spans):
-        step: TraceStep = {"step": number, "kind": span.kind, "name": span.name}
-        if (parent := tree.parent(span)) is not None:
-            step["parent"] = numbers[id(parent)]
-        if turn := tree.turns[number]:
-            step["turn"] = turn
-        if span.error is not None:
-            step["error"] = span.error
-        if span.start_ns:
-            step["start_ms"] = (span.start_ns - begun) / 1e6
-        if span.end_ns >= span.start_ns > 0:
-            step["duration_ms"] = (span.end_ns - span.start_ns) / 1e6
-        if span.model:
-            step["model"] = span.model
-        for name in ("input_tokens", "output_tokens", "cost_usd"):
-            if (value := getattr(span.usage, name)) is not None:
-                step[name] = value
-        steps.append(step)
-    return steps
+    return [_step(node, tree.nodes[0].begun) for node in tree.nodes]
 
 
-def _duration(spans: Sequence[TraceSpan]) -> float | None:
+def _step(node: _Node, first: int) -> TraceStep:
+    span = node.span
+    step: TraceStep = {"step": node.number, "kind": span.kind, "name": span.name}
+    if node.parent is not None:
+        step["parent"] = node.parent.number
+    if node.turn:
+        step["turn"] = node.turn
+    if span.error is not None:
+        step["error"] = span.error
+    if node.begun:
+        step["start_ms"] = (node.begun - first) / 1e6
+    if span.end_ns >= node.begun > 0:
+        step["duration_ms"] = (span.end_ns - node.begun) / 1e6
+    if span.model:
+        step["model"] = span.model
+    for name in ("input_tokens", "output_tokens", "cost_usd"):
+        if (value := getattr(span.usage, name)) is not None:
+            step[name] = value
+    return step
+
+
+def _duration(nodes: Sequence[_Node]) -> float | None:
     """Return the seconds that all traces took together."""
     times: dict[str, tuple[int, int]] = {}
-    for span in spans:
-        if span.end_ns >= span.start_ns > 0:
-            first, end = times.get(span.trace, (span.start_ns, span.end_ns))
-            times[span.trace] = (min(first, span.start_ns), max(end, span.end_ns))
+    for node in nodes:
+        if (end := node.span.end_ns) >= node.begun > 0:
+            first, latest = times.get(node.span.trace, (node.begun, end))
+            times[node.span.trace] = (min(first, node.begun), max(latest, end))
     return sum(end - first for first, end in times.values()) / 1e9 if times else None
 
 
@@ -516,8 +510,8 @@ def _labelled(said: Annotated) -> float | None:
     return value if value is not None and low <= value <= high else None
 
 
-def _key(message: Message) -> bytes:
+def _key(message: Message) -> _Key:
     """Return what tells a message from others: not its ids, thoughts and names, nor blanks around its text."""
     calls = [(call["name"], call["arguments"]) for call in message.get("tool_calls", ())]
-    text = orjson.dumps([message["role"], message["content"].strip(), calls], option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(text, digest_size=16).digest()
+    packed = orjson.dumps(calls, option=orjson.OPT_SORT_KEYS) if calls else b""
+    return message["role"], message["content"].strip(), packed

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ _NAMED: Final[Mapping[Role, tuple[str, ...]]] = {
 """Names under which an object has what was asked, and what was answered."""
 
 _CONTENTS: Final = ("page_content", "pageContent", "content", "text")
-_URIS: Final = ("doc_uri", "source", "url", "id", "document_id")
+_URIS: Final = ("doc_uri", "uri", "url", "source", "id", "document_id")
 _LISTS: Final = ("documents", "output", "results", "matches")
 _CALLED_WITH: Final = frozenset({"inputs", "input", "input_str", "args", "kwargs", "tags", "metadata"})
 """Members of the object that LangChain's callbacks and decorators record around a tool's arguments."""
@@ -49,7 +48,10 @@ def inside(value: Any, *path: str) -> dict[str, Any]:
 
 def first(record: Mapping[str, Any], *names: str) -> Any:
     """Return the first value of some names that is there."""
-    return next((record[name] for name in names if record.get(name) is not None), None)
+    for name in names:
+        if (found := record.get(name)) is not None:
+            return found
+    return None
 
 
 def text(value: Any) -> str:
@@ -115,43 +117,39 @@ def rating(value: Any) -> float | bool | str | None:
 
 
 def with_content(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
-    """Return a span with what went in and what came out, and why not, where it is not here.
+    """Give a span what went in and what came out, or why that is not here, and return it.
 
     Agents and roots have messages, too, as far as there are any; other spans repeat what stands elsewhere.
     """
+    why = ""
     if span.kind == "tool":
-        arguments, (result, failed, call) = arguments_of(given), result_of(returned)
-        error = failed if span.error is None else span.error
-        lost = arguments is None and result is None and error is None
-        call, missing = span.call_id or call, span.missing or (NOT_CAPTURED if lost else "")
-        return replace(span, arguments=arguments, result=result, error=error, call_id=call, missing=missing)
-    if span.kind == "retriever":
-        documents, why = _documents(returned)
-        return replace(span, documents=documents, missing=span.missing or (why if span.error is None else ""))
-    if span.kind == "llm":
-        return _asked(span, given, returned)
-    if span.kind == "agent" or not span.parent:
-        inputs = said(given, "user")
-        return replace(span, inputs=inputs, outputs=added(inputs, said(returned, "assistant")))
+        span.arguments, (span.result, failed, call) = arguments_of(given), result_of(returned)
+        span.error = failed if span.error is None else span.error
+        span.call_id = span.call_id or call
+        why = NOT_CAPTURED if span.arguments is None and span.result is None and span.error is None else ""
+    elif span.kind == "retriever":
+        span.documents, why = documents_in(returned)
+        why = why if span.error is None else ""
+    elif span.kind == "llm":
+        _take_messages(span, given, returned)
+        why = NOT_CAPTURED if span.inputs is None or (span.outputs is None and span.error is None) else ""
+    elif span.kind == "agent" or not span.parent:
+        span.inputs = said(given, "user")
+        span.outputs = added(span.inputs, said(returned, "assistant"))
+    span.missing = span.missing or why
     return span
 
 
-def _asked(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:
-    """Return the span of a model with its messages and the tools that were offered."""
+def _take_messages(span: TraceSpan, given: Any, returned: Any) -> None:
+    """Give the span of a model its messages and the tools that were offered."""
     given, among = _without_tools(opened(given))
     inputs, outputs = said(given, "user"), said(returned, "assistant")
     told = [message for message in outputs or () if message["role"] == "system"]
     if told:  # a response of OpenAI's repeats the instructions, which are not among what was sent
         outputs = [message for message in outputs or () if message["role"] != "system"]
         inputs = inputs if inputs is None or inputs[0]["role"] == "system" else [*told, *inputs]
-    lost = inputs is None or (outputs is None and span.error is None)
-    return replace(
-        span,
-        inputs=inputs,
-        outputs=added(inputs, outputs),
-        tools=span.tools or next(filter(None, map(tools_in, (among, given, returned))), None),
-        missing=span.missing or (NOT_CAPTURED if lost else ""),
-    )
+    span.inputs, span.outputs = inputs, added(inputs, outputs)
+    span.tools = span.tools or next(filter(None, map(tools_in, (among, given, returned))), None)
 
 
 def added(inputs: list[Message] | None, outputs: list[Message] | None) -> list[Message] | None:
@@ -168,23 +166,100 @@ def said(value: Any, role: Role) -> list[Message] | None:
         value: What went in or came out.
         role: Who says a text that has no role.
     """
+    messages, rest = messages_in(value, role)
+    if messages is None and isinstance(rest, str) and rest.strip():
+        return [{"role": role, "content": rest}]
+    return messages or None
+
+
+def messages_in(value: Any, role: Role) -> tuple[list[Message] | None, Any]:
+    """Return messages of any shape, or ``None`` and what the objects around it hold that is none.
+
+    Args:
+        value: What went in or came out.
+        role: Who says it, which tells the names under which it stands.
+    """
     for _ in range(_DEEPEST):
+        if role == "user" and (messages := _PROMPTS.read(value)):
+            return messages, value
         found = opened(value)
+        if isinstance(found, list):  # OpenLLMetry's word for who said it where the provider's library does not
+            found = [{**each, "role": role} if _has_no_role(each) else each for each in found]
         if isinstance(found, dict | list):
             try:
-                if messages := messages_with_ids(found):
-                    return messages
+                if (messages := _united(messages_with_ids(found))) or found == []:
+                    return _PROMPTS.keep(value, messages) if role == "user" else messages, value
             except ValueFault:
                 pass
         if isinstance(found, dict) and "args" in found and found.keys() <= {"args", "kwargs"}:  # a function's
             value = [*listed(found["args"]), *inside(found, "kwargs").values()]
         elif isinstance(found, dict) and (inner := first(found, *_NAMED[role])) is not None:
-            value = inner
+            told = {"role": "system", "content": found.get("system")}
+            value = [told, {"role": role, "content": inner}] if told["content"] and isinstance(inner, str) else inner
         elif isinstance(found, list) and len(found) == 1:
             value = found[0]
         else:
             break
-    return [{"role": role, "content": value}] if isinstance(value, str) and value.strip() else None
+    return None, value
+
+
+def _has_no_role(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "unknown"
+
+
+def _united(messages: list[Message]) -> list[Message]:
+    """Return messages in which the calls of one response stand together, and with its text.
+
+    An instrumentation may write a message for each. Before the next response all calls have a result.
+    """
+    out: list[Message] = []
+    for message in messages:
+        last = out[-1] if out else None
+        calls = message.get("tool_calls") if message["role"] == "assistant" and not message["content"] else None
+        if calls and last is not None and last["role"] == "assistant":
+            out[-1] = {**last, "tool_calls": [*last.get("tool_calls", ()), *calls]}
+        else:
+            out.append(message)
+    return out
+
+
+class _Prompts:
+    """The last prompt that was read. Most go on where the one before ended, which is not read again then."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, list[Message]] = ("", [])
+
+    def keep(self, value: Any, messages: list[Message]) -> list[Message]:
+        """Keep a prompt that was read as messages; return these."""
+        self._last = (value, messages)
+        return messages
+
+    def read(self, value: Any) -> list[Message] | None:
+        """Return the messages of a prompt that begins as the last one; ``None`` for any other."""
+        known, messages = self._last
+        if value == known:
+            return messages
+        further = _further(known, value)
+        first = further[0] if further else None
+        # Items of OpenAI's Responses may go on with the message that stands before them.
+        if not isinstance(first, dict) or "role" not in first or first.get("type") == "message":
+            return None
+        try:
+            return self.keep(value, [*messages[:-1], *_united([*messages[-1:], *messages_with_ids(further)])])
+        except ValueFault:
+            return None
+
+
+_PROMPTS: Final = _Prompts()
+
+
+def _further(known: Any, value: Any) -> list[Any]:
+    """Return what a list, or one in a text, has after another that it begins with."""
+    if isinstance(value, list) and isinstance(known, list) and value[: len(known)] == known:
+        return value[len(known) :]
+    if isinstance(value, str) and isinstance(known, str) and known[:1] == "[" and value.startswith(f"{known[:-1]},"):
+        return listed(f"[{value[len(known) :]}")
+    return []
 
 
 def arguments_of(value: Any) -> Mapping[str, Json] | None:
@@ -227,31 +302,31 @@ def failure_of(told: str) -> str:
     return text(found.get("error")) or told if "tool_name" in found else told
 
 
-def _documents(value: Any) -> tuple[list[GivenChunk], str]:
+def documents_in(value: Any) -> tuple[list[GivenChunk], str]:
     """Return the texts that were found, in rank order, and why others are not here."""
     for _ in range(_DEEPEST):
         value = opened(value)
         if not isinstance(value, dict):
             break
-        value = first(value, *_LISTS)
+        value = first(value, *_LISTS) or [value]
     if not isinstance(value, list):
         return [], NOT_CAPTURED
     chunks: list[GivenChunk] = []
     missing = ""
     for element in value:
         content, uri = (element, "") if isinstance(element, str) else _document(inside(element))
-        if content is None:
-            missing = IDS_ONLY if uri or missing == IDS_ONLY else NOT_CAPTURED
-        else:
+        if content:
             chunks += given_chunks([(content, uri)])
+        else:
+            missing = IDS_ONLY if uri or missing == IDS_ONLY else NOT_CAPTURED
     return chunks, missing
 
 
-def _document(record: dict[str, Any]) -> tuple[str | None, str]:
+def _document(record: dict[str, Any]) -> tuple[str, str]:
     record = inside(record, "kwargs") or inside(record, "document") or record
-    content = first(record, *_CONTENTS)
-    uri = text(record.get("doc_uri")) or text(first(inside(record, "metadata"), *_URIS)) or text(first(record, *_URIS))
-    return content if isinstance(content, str) else None, uri
+    further = inside(record, "metadata")
+    uris = (text(its.get(name)) for name in _URIS for its in (record, further))
+    return text(first(record, *_CONTENTS)), next(filter(None, uris), "")
 
 
 def _without_tools(given: Any) -> tuple[Any, list[Any]]:

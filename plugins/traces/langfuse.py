@@ -6,7 +6,6 @@ Its API names members ``traceId``, the files that it writes to a bucket ``trace_
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from leadline.plugins.traces.content import (
@@ -73,8 +72,8 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
         span = _span(each, trace)
         said = tuple(filter(None, (_annotated(score) for score in scores if _rates(score, each, root))))
         if said or each is root:
-            metadata = {**span.metadata, **_facts(trace)} if each is root else span.metadata
-            span = replace(span, annotations=said, metadata=metadata)
+            span.annotations = said
+            span.metadata = {**span.metadata, **_facts(trace)} if each is root else span.metadata
         yield span
 
 

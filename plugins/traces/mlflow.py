@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from leadline.plugins.traces.content import (
@@ -60,7 +59,8 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     for span in read:
         told = tuple(found for of, found in rated if (_hexed(of) == span.id if of else span is root))
         if told or span is root:
-            span = replace(span, annotations=told, metadata=_facts(info, metadata) if span is root else {})
+            span.annotations = told
+            span.metadata = _facts(info, metadata) if span is root else {}
         yield span
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
@@ -142,46 +142,44 @@ def _from_document(path: Path, counts: TraceCounts) -> Iterator[Raw]:
             counts.fault(fault.message)
 
 
-def of_document(document: Any, counts: TraceCounts) -> Iterator[Raw]:
-    """Yield what an OTLP document, a span of an SDK or a list of these contains."""
+def of_document(document: Any, counts: TraceCounts) -> list[Raw]:
+    """Return what an OTLP document, a span of an SDK or a list of these contains."""
     if isinstance(document, list):
-        for each in document:
-            yield from of_document(each, counts)
-        return
+        return [raw for each in document for raw in of_document(each, counts)]
     if not isinstance(document, dict):
         counts.fault("a document is no object")
-        return
+        return []
+    found: list[Raw] = []
     known = False
-    for name, inside, record_name, read in (
-        (_SPANS, ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"), ("spans",), _span),
-        (_LOGS, ("scopeLogs", "scope_logs"), ("logRecords", "log_records"), _log),
-    ):
+    for name, inside, record_name, read in _RECORDS:
         for resource in _listed(document, *name):
-            known = True
-            its = _attributes(_objects(resource, "resource").get("attributes"))
-            its = _kept(its)
+            its = _kept(_attributes(_objects(resource, "resource").get("attributes")))
             for scope in _listed(resource, *inside):
-                for record in _listed(scope, *record_name):
-                    yield from _read(read, record, its, counts)
+                found += _read(read, _listed(scope, *record_name), its, counts)
         known = known or any(each in document for each in name)
     if not known and any(name in document for name in ("spanContext", "context", "traceId", "trace_id")):
-        yield from _read(_of_sdk, document, {}, counts)
-    elif not known and not any(name in document for name in ("resourceMetrics", "resource_metrics")):
+        return _read(_of_sdk, [document], {}, counts)
+    if not known and not any(name in document for name in ("resourceMetrics", "resource_metrics")):
         counts.fault("a document has no resourceSpans")
+    return found
 
 
-def _read(read: Any, record: Any, resource: dict[str, Any], counts: TraceCounts) -> Iterator[Raw]:
-    try:
-        found: Raw | None = read(record, resource)
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-        counts.fault(f"a span is in no known form ({type(error).__name__}: {str(error)[:100]})")
-        return
-    if isinstance(found, RawSpan):
-        counts.spans += 1
-        yield found
-    elif found is not None:
-        counts.events += 1
-        yield found
+def _read(
+    read: Callable[[Any, dict[str, Any]], Raw | None], records: list[Any], resource: dict[str, Any], counts: TraceCounts
+) -> list[Raw]:
+    found = []
+    for record in records:
+        try:
+            raw = read(record, resource)
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+            counts.fault(f"a span is in no known form ({type(error).__name__}: {str(error)[:100]})")
+            continue
+        if raw is not None:
+            found.append(raw)
+    events = sum(isinstance(raw, RawEvent) for raw in found)
+    counts.events += events
+    counts.spans += len(found) - events
+    return found
 
 
 def _span(span: dict[str, Any], resource: dict[str, Any]) -> RawSpan:
@@ -241,6 +239,13 @@ def _of_sdk(span: dict[str, Any], _resource: dict[str, Any]) -> RawSpan:
     )
 
 
+_RECORDS: Final = (
+    (_SPANS, ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"), ("spans",), _span),
+    (_LOGS, ("scopeLogs", "scope_logs"), ("logRecords", "log_records"), _log),
+)
+"""The sections of a document, the lists within the resources of each and within these, and how a record is read."""
+
+
 def _kept(resource: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: resource[name] for name in _KEPT if name in resource}
     return {name: value for name, value in found.items() if not str(value).startswith("unknown_service")}
@@ -264,19 +269,21 @@ def _id(value: Any) -> str:
     """Return an id in hex, as which JSON has it; MLflow and what protobuf's own JSON writes have base64."""
     if not isinstance(value, str):
         raise TypeError("an id is no text")
-    if (size := _ID_LENGTHS.get(len(value))) is not None:
-        try:
-            data = base64.b64decode(value, validate=True)
-        except binascii.Error:
-            return value.lower()
-        return data.hex() if len(data) == size else value.lower()
-    return value.lower().removeprefix("0x")
+    if (size := _ID_LENGTHS.get(len(value))) is None:
+        return value.lower().removeprefix("0x")
+    try:
+        data = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        return value.lower()
+    return data.hex() if len(data) == size else value.lower()
 
 
 def _nanoseconds(value: Any) -> int:
     """Return a time in nanoseconds since 1970: from a number, two numbers of JavaScript or a date; else 0."""
     if not value:
         return 0
+    if isinstance(value, str) and value.isdecimal():
+        return min(int(value), _LATEST_NS)
     if isinstance(value, list):
         value = int(value[0]) * 10**9 + int(value[1])
     elif isinstance(value, str) and not value.lstrip("-").isdigit():

@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +33,10 @@ __all__ = ["TraceCounts", "conversations"]
 _ENDINGS: Final = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".csv", ".gz"}
 )
+_WAITING: Final = 16 * MIB
+"""Spans that are written together."""
 _LINES: Final = 20_000
-"""Spans that are told to the database together."""
+"""Lines that are taken from the database together."""
 _MEMORY: Final = "512MiB"
 _MOST_SPANS: Final = 100_000
 _MOST_BYTES: Final = 256 * MIB
@@ -127,8 +130,16 @@ def _conversation(raws: Sequence[Raw | TraceSpan], translator: Translator) -> Co
     return assemble(spans, translator.counts) if spans else None
 
 
+@dataclass(slots=True)
+class _Run:
+    """Spans of a trace that are written together, and the conversation that the most telling of them names."""
+
+    spans: list[bytes] = field(default_factory=list)
+    named: tuple[int, str] | None = None
+
+
 class _Store:
-    """Raw spans, one after the other in a file; the database only knows where, and sorts that by conversation."""
+    """Raw spans, in a file by traces; the database only knows where, and sorts that by conversation."""
 
     def __init__(self, folder: Path, translator: Translator) -> None:
         import duckdb
@@ -139,7 +150,8 @@ class _Store:
         )
         self._database.execute(sql("spans/table"))
         self._translator = translator
-        self._lines: list[tuple[str, int | None, str | None, int, int]] = []
+        self._waiting: dict[str, _Run] = {}
+        self._bytes = 0
         self._end = 0
 
     def close(self) -> None:
@@ -150,49 +162,58 @@ class _Store:
     def add(self, raw: Raw | TraceSpan) -> None:
         """Add a span or a log record."""
         if isinstance(raw, TraceSpan):
-            rank, session = (0, raw.session) if raw.session else (None, None)
+            named = (0, raw.session) if raw.session else None
         else:
-            rank, session = self._translator.session(raw.attributes) or (None, None)
+            named = self._translator.session(raw.attributes)
         whole = raw if isinstance(raw, TraceSpan) else tuple(raw)
         try:
             packed = orjson.dumps(whole, option=orjson.OPT_NON_STR_KEYS, default=str)
         except TypeError as error:  # nested too deeply, or a number of more than 64 bits
             self._translator.counts.fault(f"a span holds what JSON has no way to say ({error})")
             return
-        self._file.write(packed)
-        self._lines.append((raw.trace, rank, session, self._end, len(packed)))
-        self._end += len(packed)
-        if len(self._lines) >= _LINES:
+        if (run := self._waiting.get(raw.trace)) is None:
+            run = self._waiting[raw.trace] = _Run()
+        run.spans.append(packed)
+        if named is not None and (run.named is None or named[0] < run.named[0]):
+            run.named = named
+        self._bytes += len(packed)
+        if self._bytes >= _WAITING:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is waiting."""
+        """Write what is waiting: the spans of a trace in one piece, which is read again at once."""
         import pyarrow as pa
 
+        lines = []
+        for trace, run in self._waiting.items():
+            rank, session = run.named or (None, None)
+            packed = b"[%b]" % b",".join(run.spans)
+            self._file.write(packed)
+            lines.append((trace, rank, session, self._end, len(packed), len(run.spans)))
+            self._end += len(packed)
         self._file.flush()
-        if self._lines:
-            columns = [
-                pa.array(column, kind) for column, kind in zip(zip(*self._lines, strict=True), _types(), strict=True)
-            ]
-            self._database.register("batch", pa.table(columns, names=["trace", "rank", "session", "place", "size"]))
-            self._database.execute("INSERT INTO spans SELECT * FROM batch")
+        if lines:
+            names = ("trace", "rank", "session", "place", "size", "spans")
+            self._database.register("batch", pa.table(dict(zip(names, zip(*lines, strict=True), strict=True))))
+            self._database.execute("INSERT INTO runs SELECT * FROM batch")
             self._database.unregister("batch")
-            self._lines = []
+        self._waiting, self._bytes = {}, 0
 
     def grouped(self, counts: TraceCounts) -> Iterator[list[Raw | TraceSpan]]:
-        """Yield the spans and log records of each conversation in the order of the files."""
+        """Yield the spans and log records of each conversation, those of a trace in the order of the files."""
         self.flush()
         cursor = self._database.cursor().execute(sql("spans/by_conversation"))
-        current, group, size = -1, list[tuple[int, int]](), 0
+        current, group, size, held = -1, list[tuple[int, int]](), 0, 0
         while lines := cursor.fetchmany(_LINES):
-            for number, at, length in lines:
+            for number, at, length, spans in lines:
                 if number != current:
                     if group:
                         yield self._read(group)
-                    current, group, size = number, [], 0
+                    current, group, size, held = number, [], 0, 0
                 group.append((at, length))
                 size += length
-                if size > _MOST_BYTES or len(group) > _MOST_SPANS:
+                held += spans
+                if size > _MOST_BYTES or held > _MOST_SPANS:
                     counts.too_large += size < _SKIPPED
                     group, size = [], _SKIPPED
         if group:
@@ -200,8 +221,7 @@ class _Store:
 
     def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw | TraceSpan]:
         number = self._file.fileno()
-        read = [orjson.loads(os.pread(number, size, at)) for at, size in places]
-        return list(map(_unpacked, read))
+        return [_unpacked(each) for at, size in places for each in orjson.loads(os.pread(number, size, at))]
 
 
 def _unpacked(found: Any) -> Raw | TraceSpan:
@@ -210,9 +230,3 @@ def _unpacked(found: Any) -> Raw | TraceSpan:
         usage, annotations = Usage(**found.pop("usage")), [Annotated(**each) for each in found.pop("annotations")]
         return TraceSpan(**found, usage=usage, annotations=annotations)
     return RawSpan(*found) if len(found) > len(RawEvent._fields) else RawEvent(*found)
-
-
-def _types() -> list[Any]:
-    import pyarrow as pa
-
-    return [pa.string(), pa.int32(), pa.string(), pa.int64(), pa.int64()]

@@ -49,7 +49,7 @@ class Annotated:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes several times as long to make
 class TraceSpan:
     """One span.
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
-
-import orjson
+from typing import Any, Final, NamedTuple
 
 from leadline.evaluators.data import GivenChunk, Message, Role, Tool
-from leadline.plugins.traces.content import added, amount, arguments_of, count, failure_of, result_of, said
+from leadline.plugins.traces.content import (
+    added,
+    amount,
+    arguments_of,
+    count,
+    documents_in,
+    failure_of,
+    messages_in,
+    opened,
+    result_of,
+)
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.dialects import DIALECTS
 from leadline.plugins.traces.dialects.table import Dialect, Field
 from leadline.plugins.traces.otlp import RawSpan
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, Kind, TraceSpan, Usage
-from leadline.tasks.load.messages import messages_with_ids, tools_of
+from leadline.plugins.traces.span import ELSEWHERE, NOT_CAPTURED, Annotated, Kind, TraceSpan, Usage
+from leadline.tasks.load.messages import tools_of
 from leadline.tasks.load.values import ValueFault, as_json
 
 _THREADS: Final = frozenset(
@@ -26,11 +34,27 @@ _WRAPPERS: Final = frozenset(
     | {"prompt", "completion"}
 )
 """Members that are all of an element of numbered attributes."""
-_SOURCES: Final = ("doc_uri", "uri", "url", "source", "id")
-_UNKNOWN: Final = -1
-_MOST_NAMES: Final = 10_000
-"""Names of attributes of which is kept what they mean for the conversation."""
+_ALL_KEPT: Final = ("metadata", "annotations")
+_MOST_SHAPES: Final = 1_000
+"""Sets of names of which is kept what they mean."""
 _COMPACTED: Final = '"compaction"'
+
+
+class _Shape(NamedTuple):
+    """What the attributes of a span mean by their names, which the spans of an instrumentation share.
+
+    Attributes:
+        kinds: Those that tell what a span is, with what their values mean.
+        sessions: Those that may name the conversation, with their ranks, the most telling first.
+        joined: Attributes that are made of others.
+        fields: By kind, those that hold what a span says, the most telling first: rank, field, attribute, and its name
+            in the tables.
+    """
+
+    kinds: list[tuple[str, Mapping[str, Kind]]]
+    sessions: list[tuple[int, str]]
+    joined: dict[str, Mapping[str, str]]
+    fields: dict[Kind, list[tuple[int, Field, str, str]]]
 
 
 class Translator:
@@ -42,12 +66,11 @@ class Translator:
 
     def __init__(self, dialects: Sequence[Dialect] = DIALECTS, counts: TraceCounts | None = None) -> None:
         self.counts = counts or TraceCounts()
-        self._last_prompt: tuple[str, list[Message]] = ("", [])
         self._last_instructions: tuple[Any, list[Message] | None] = (None, None)
         self._last_tools: tuple[Any, list[Tool]] = (None, [])
         self._kinds = [each for dialect in dialects for each in dialect.kinds.items()]
         self._sessions = [name for dialect in dialects for name in dialect.sessions]
-        self._session_ranks: dict[str, int | None] = {}
+        self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._merged = frozenset().union(*(dialect.merged for dialect in dialects))
         self._collected = {name: how for dialect in reversed(dialects) for name, how in dialect.collected.items()}
         self._joined = {name: parts for dialect in dialects for name, parts in dialect.joined.items()}
@@ -58,26 +81,31 @@ class Translator:
 
     def session(self, attributes: Mapping[str, Any]) -> tuple[int, str] | None:
         """Return the conversation that a span names, with the rank of the attribute that names it, lower is better."""
-        best: tuple[int, str] | None = None
-        for key, found in attributes.items():
-            if (rank := self._session_ranks.get(key, _UNKNOWN)) == _UNKNOWN:
-                rank = self._session_ranks[key] = self._session_rank(key)
-            if rank is not None and (best is None or rank < best[0]):
-                if key == "metadata":
-                    inside = _parsed(found)
-                    members = inside.items() if isinstance(inside, dict) else ()
-                    found = next((value for name, value in members if name.lower() in _THREADS), None)
-                if found and isinstance(found, str | int):
-                    best = (rank, str(found))
-        return best
-
-    def _session_rank(self, key: str) -> int | None:
-        if len(self._session_ranks) > _MOST_NAMES:
-            self._session_ranks.clear()
-        for rank, name in enumerate(self._sessions):
-            if key == name or (name[-1] == "*" and _names_thread(key, name[:-1])):
-                return rank
+        for rank, key in self._shape(attributes).sessions:
+            found = attributes[key]
+            if key == "metadata":
+                inside = opened(found)
+                members = inside.items() if isinstance(inside, dict) else ()
+                found = next((value for name, value in members if name.lower() in _THREADS), None)
+            if found and isinstance(found, str | int):
+                return rank, str(found)
         return None
+
+    def _shape(self, attributes: Mapping[str, Any]) -> _Shape:
+        names = tuple(attributes)
+        if (shape := self._shapes.get(names)) is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            ranked = [
+                (rank, key)
+                for rank, name in enumerate(self._sessions)
+                for key in names
+                if key == name or (name[-1] == "*" and _names_thread(key, name[:-1]))
+            ]
+            joined = {name: of for name, of in self._joined.items() if not attributes.keys().isdisjoint(of.values())}
+            kinds = [each for each in self._kinds if each[0] in attributes]
+            shape = self._shapes[names] = _Shape(kinds, ranked, joined, {})
+        return shape
 
     def span(self, raw: RawSpan, events: Iterable[tuple[str, dict[str, Any]]] = ()) -> TraceSpan:
         """Return a span.
@@ -88,33 +116,37 @@ class Translator:
         attributes = (
             self._complete(raw, events) if events or raw.events or "events" in raw.attributes else raw.attributes
         )
-        for name, parts in self._joined.items():
-            if not attributes.keys().isdisjoint(parts.values()):
-                members = {member: attributes.get(part) for member, part in parts.items()}
-                calls = _parsed(members.get("tool_calls"))
-                attributes = {**attributes, name: [{**members, "role": "assistant", "tool_calls": calls}]}
-        kind = self._kind(attributes)
-        found = self._found(attributes, self._tables[kind])
+        shape = self._shape(attributes)
+        for name, parts in shape.joined.items():
+            members = {member: attributes.get(part) for member, part in parts.items()}
+            calls = opened(members.get("tool_calls"))
+            attributes = {**attributes, name: [{**members, "role": "assistant", "tool_calls": calls}]}
+        shape = self._shape(attributes) if shape.joined else shape
+        kind = _kind(attributes, shape)
+        found = self._found(attributes, shape, kind)
         get = found.get
         error = raw.error
         if error is not None or "error" in found:
-            told = (each.get("exception.message") for name, each in raw.events if name == "exception")
-            error = failure_of(next((str(text) for text in told if text), None) or error or str(get("error") or ""))
+            thrown = (each.get("exception.message") for name, each in raw.events if name == "exception")
+            error = failure_of(next((str(text) for text in thrown if text), None) or error or str(get("error") or ""))
         inputs = outputs = None
         if kind == "llm":
-            inputs, outputs = self._prompt(get("inputs")), self._messages(get("outputs"), "assistant")
+            inputs, outputs = self._messages(get("inputs"), "user"), self._messages(get("outputs"), "assistant")
             if "system" in found:
                 inputs = [*self._instructions(found["system"]), *(inputs or ())]
         elif kind in ("agent", "chain"):
             inputs = self._messages(get("inputs"), "user", counted=False)
             outputs = added(inputs, self._messages(get("outputs"), "assistant", counted=False))
         result, failed, call_id = result_of(get("result")) if kind == "tool" else (None, None, "")
-        documents, ids = _documents(get("documents")) if kind == "retriever" else ([], False)
-        missing = IDS_ONLY if ids else ""
+        documents: list[GivenChunk] = []
+        missing = ""
+        if kind == "retriever" and "documents" in found:
+            told = opened(found["documents"])
+            documents, missing = documents_in([told] if isinstance(told, str) else told)
         if kind == "llm" and inputs is None and outputs is None:
             missing = ELSEWHERE if "elsewhere" in found else NOT_CAPTURED
         metadata = {**raw.resource, **get("metadata", {})}
-        if kind == "llm" and any(_COMPACTED in str(get(name)) for name in ("inputs", "outputs")):
+        if kind == "llm" and (_COMPACTED in str(get("inputs")) or _COMPACTED in str(get("outputs"))):
             metadata["history_rewritten"] = True
         session = self.session(raw.attributes)
         return TraceSpan(
@@ -138,22 +170,15 @@ class Translator:
             passes_control=get("transfer") == "pass_control",
             usage=Usage(count(get("input_tokens")), count(get("output_tokens")), amount(get("cost_usd"))),
             missing=missing,
-            annotations=_annotations(get("annotations", {})),
+            annotations=_annotations(found["annotations"]) if "annotations" in found else (),
             metadata=metadata,
         )
-
-    def _kind(self, attributes: Mapping[str, Any]) -> Kind:
-        for name, kinds in self._kinds:
-            value = attributes.get(name)
-            if isinstance(value, str) and (kind := kinds.get(value.lower()) or kinds.get("*")):
-                return kind
-        return "other"
 
     def _complete(self, raw: RawSpan, logged: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         """Return the attributes of a span with what its events say."""
         attributes = dict(raw.attributes)
         lists: dict[str, list[Any]] = {}
-        inside = _parsed(attributes.get("events"))
+        inside = opened(attributes.get("events"))
         kept = [each for each in inside if isinstance(each, dict)] if isinstance(inside, list) else []
         own = [(str(each.get("event.name")), each) for each in kept]
         for name, told in (*own, *raw.events, *logged):
@@ -165,28 +190,18 @@ class Translator:
                     lists.setdefault(into, []).append(read(name, told))
         return {**attributes, **lists}
 
-    def _found(self, attributes: Mapping[str, Any], table: Mapping[str, tuple[int, Field]]) -> dict[Field, Any]:
+    def _found(self, attributes: Mapping[str, Any], shape: _Shape, kind: Kind) -> dict[Field, Any]:
         """Return what a span says, of each field the value of the first name; of metadata and annotations all."""
-        best: dict[Field, tuple[int, str]] = {}
-        found: dict[Field, Any] = {}
-        for key, value in attributes.items():
-            name = key
-            if (entry := table.get(key)) is None and ".0." in key:
-                entry = table.get(name := key[: key.index(".0.")] + ".N")
-            if entry is None or value is None or value == "":
+        if (telling := shape.fields.get(kind)) is None:
+            telling = shape.fields[kind] = _telling(attributes, self._tables[kind])
+        found: dict[Any, Any] = {}
+        for _, field, key, name in telling:
+            value = attributes[key]
+            if value is None or value == "":
                 continue
-            rank, field = entry
-            if field in ("metadata", "annotations"):
-                found.setdefault(field, {})[name] = value
-            elif field not in best or rank < best[field][0]:
-                best[field] = (rank, name)
-        for field, (_, name) in best.items():
-            found[field] = self._numbered(attributes, name[:-1]) if name[-2:] == ".N" else attributes[name]
-        if annotations := found.get("annotations"):
-            found["annotations"] = {
-                name: self._numbered(attributes, name[:-1]) if name[-2:] == ".N" else value
-                for name, value in annotations.items()
-            }
+            into, under = (found.setdefault(field, {}), name) if field in _ALL_KEPT else (found, field)
+            if under not in into:
+                into[under] = self._numbered(attributes, name[:-1]) if name[-2:] == ".N" else value
         return found
 
     def _numbered(self, attributes: Mapping[str, Any], prefix: str) -> list[Any]:
@@ -211,61 +226,55 @@ class Translator:
             elements = [self._listed(value[key]) for key in sorted(value, key=int)]
             return [next(iter(each.values())) if _is_wrapped(each) else each for each in elements]
         made = {self._renamed.get(key, key): self._listed(inner) for key, inner in value.items()}
-        if _are_parts(parts := _parsed(made.get("content"))):
+        if _are_parts(parts := opened(made.get("content"))):
             made["content"] = parts
         return next(iter(made.values())) if _is_wrapped(made) and isinstance(next(iter(made.values())), str) else made
 
-    def _prompt(self, value: Any) -> list[Message] | None:
-        """Return the messages of a prompt; what it repeats of the one before is not read again."""
-        known, messages = self._last_prompt
-        if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
-            if value == known:
-                return messages
-            further = f"[{value[len(known) :]}" if known and value.startswith(f"{known[:-1]},") else ""
-            if further and _stand_alone(more := _parsed(further)):
-                read = [*messages[:-1], *_united([*messages[-1:], *(self._messages(more, "user") or ())])]
-            else:
-                read = self._messages(value, "user") or []
-            self._last_prompt = (value, read)
-            return read
-        return self._messages(value, "user")
-
     def _instructions(self, value: Any) -> list[Message]:
         if value != self._last_instructions[0]:
-            self._last_instructions = (value, self._messages([{"role": "system", "content": _parsed(value)}], "system"))
+            self._last_instructions = (value, self._messages([{"role": "system", "content": opened(value)}], "system"))
         return self._last_instructions[1] or []
 
     def _messages(self, value: Any, role: Role, *, counted: bool = True) -> list[Message] | None:
         """Return the messages in a value; what is none of the known forms is one text, and counted where asked."""
         if value is None:
             return None
-        value = _parsed(value)
-        if isinstance(value, list):  # OpenLLMetry's word for who said it where the provider's library does not
-            value = [{**each, "role": role} if _has_no_role(each) else each for each in value]
-        try:
-            if isinstance(value, dict) and isinstance(prompt := value.get("prompt"), str | list):
-                asked = prompt if isinstance(prompt, list) else [{"role": role, "content": prompt}]
-                system = [{"role": "system", "content": value["system"]}] if value.get("system") else []
-                return messages_with_ids([*system, *asked])
-            if not isinstance(value, str):
-                return _united(messages_with_ids(value))
-        except (ValueFault, TypeError, AttributeError, KeyError, RecursionError):
-            if (inside := said(value, role)) is not None:
-                return _united(inside)
-            self.counts.unreadable += counted
-        return [{"role": role, "content": value if isinstance(value, str) else as_json(value)}]
+        messages, rest = messages_in(value, role)
+        if messages is None:
+            rest = opened(rest)
+            is_text = isinstance(rest, str)
+            self.counts.unreadable += counted and not is_text
+            messages = [{"role": role, "content": rest if is_text else as_json(rest)}]
+        return messages
 
     def _tools(self, value: Any) -> list[Tool] | None:
         if value is None or value == self._last_tools[0]:
             return None if value is None else self._last_tools[1]
         try:
-            parsed = _parsed(value)
+            parsed = opened(value)
             read = tools_of(parsed.get("function_tools", parsed) if isinstance(parsed, dict) else parsed)
         except (ValueFault, TypeError, AttributeError, RecursionError):
             self.counts.unreadable += 1
             return None
         self._last_tools = (value, read)
         return read
+
+
+def _kind(attributes: Mapping[str, Any], shape: _Shape) -> Kind:
+    for name, kinds in shape.kinds:
+        value = attributes[name]
+        if isinstance(value, str) and (kind := kinds.get(value.lower()) or kinds.get("*")):
+            return kind
+    return "other"
+
+
+def _telling(names: Iterable[str], table: Mapping[str, tuple[int, Field]]) -> list[tuple[int, Field, str, str]]:
+    found = []
+    for key in names:
+        name = key if key in table or ".0." not in key else key[: key.index(".0.")] + ".N"
+        if name in table:
+            found.append((*table[name], key, name))
+    return sorted(found)
 
 
 def _table(dialects: Sequence[Dialect], kind: Kind) -> dict[str, tuple[int, Field]]:
@@ -287,66 +296,9 @@ def _is_wrapped(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and not _WRAPPERS.isdisjoint(value)
 
 
-def _parsed(value: Any) -> Any:
-    """Return what a text contains as JSON list or object; anything else as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    return value
-
-
-def _stand_alone(items: Any) -> bool:
-    """Return whether messages do not go on with what stands before them, as items of OpenAI's Responses may."""
-    first = items[0] if isinstance(items, list) and items else None
-    return isinstance(first, dict) and "role" in first and first.get("type") != "message"
-
-
 def _are_parts(content: Any) -> bool:
     """Return whether a content is a list of a message's parts, which OpenLLMetry writes as a text."""
     return isinstance(content, list) and all(isinstance(each, dict) and "type" in each for each in content)
-
-
-def _has_no_role(message: Any) -> bool:
-    return isinstance(message, dict) and message.get("role") == "unknown"
-
-
-def _united(messages: list[Message]) -> list[Message]:
-    """Return messages in which the calls of one response stand together, and with its text.
-
-    An instrumentation may write a message for each. Before the next response all calls have a result.
-    """
-    out: list[Message] = []
-    for message in messages:
-        last = out[-1] if out else None
-        calls = message.get("tool_calls") if message["role"] == "assistant" and not message["content"] else None
-        if calls and last is not None and last["role"] == "assistant":
-            out[-1] = {**last, "tool_calls": [*last.get("tool_calls", ()), *calls]}
-        else:
-            out.append(message)
-    return out
-
-
-def _documents(value: Any) -> tuple[list[GivenChunk], bool]:
-    """Return what was retrieved, and whether it has ids only."""
-    value = _parsed(value)
-    if isinstance(value, dict):
-        value = next((value[name] for name in ("documents", "results") if isinstance(value.get(name), list)), [value])
-    if not isinstance(value, list):
-        return ([{"content": value}] if isinstance(value, str) and value else []), False
-    chunks: list[GivenChunk] = []
-    for each in value:
-        each = {"content": each} if isinstance(each, str) else each
-        if not isinstance(each, dict):
-            continue
-        text = next((each[name] for name in ("content", "page_content", "text") if isinstance(each.get(name), str)), "")
-        further = _parsed(each.get("metadata"))
-        further = further if isinstance(further, dict) else {}
-        uri = next((str(its[name]) for name in _SOURCES for its in (each, further) if its.get(name)), "")
-        if text:
-            chunks.append({"content": text, "doc_uri": uri} if uri else {"content": text})
-    return chunks, bool(value) and not chunks
 
 
 def _annotations(found: Mapping[str, Any]) -> list[Annotated]:

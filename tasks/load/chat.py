@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from leadline.evaluators.data import Role
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.messages import role_of
+from leadline.tasks.load.messages import known_role, role_of
 from leadline.tasks.load.values import ValueFault, as_json, expected, filled, listed, text
 
 
@@ -46,6 +46,7 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
             value = messages
         if not isinstance(value, list):
             raise expected("a text or messages", value)
+        _check_roles(value)
         places = [number for number, message in enumerate(value) if _is_of(message, "user") and _said(message)]
         if not places:
             raise ValueFault("the conversation has no message of the user")
@@ -88,6 +89,7 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
             messages = value.get("messages")
             value = messages if isinstance(messages, list) else value
         if isinstance(value, list) and any(map(_is_message, value)):
+            _check_roles(value)
             return _answer(value)
         if isinstance(value, dict | list):
             return text(as_json(value))
@@ -95,6 +97,16 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
     except ValueFault as error:
         faults.add(place, column, str(error))
         return None
+
+
+def _check_roles(messages: list[Any]) -> None:
+    """Refuse a message whose role is no known one; one without any is an answer."""
+    for number, message in enumerate(messages, start=1):
+        try:
+            if isinstance(message, dict) and _named_role(message):
+                known_role(message)
+        except ValueFault as error:
+            raise ValueFault(f"message {number}: {error}") from None
 
 
 def _answer(messages: list[Any]) -> str | None:

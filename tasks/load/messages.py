@@ -8,9 +8,8 @@ AI, ShareGPT, and Leadline's own (:mod:`leadline.evaluators.data.messages`), whi
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -46,49 +45,55 @@ _CALL_IDS: Final = ("call_id", "tool_call_id", "toolCallId", "tool_use_id", "sou
 _TOOL_NAMES: Final = ("name", "tool_name", "toolName", "function_name")
 _CONTENTS: Final = ("content", "value")
 _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
+_COMMON: Final = frozenset({"role", "content", "parts", "finish_reason", "name", "id"})
+_OF_TEXT: Final = frozenset({"type", "text", "content"})
+"""Members of nearly all messages and of nearly all parts: what has no others says nothing else."""
 _SYSTEM: Final = ("system", "systemInstruction", "system_instruction", "instructions")
 _LISTS: Final = ("messages", "contents", "conversations", "input", "output")
 
 
-class _Part(NamedTuple):
-    """A part of a message: a text, a thought, a call, or the result of one."""
-
-    text: str = ""
-    thought: str = ""
-    call: ToolCall | None = None
-    result: Message | None = None
+_Part: TypeAlias = tuple[str, Any]
+"""A part of a message: ``text``, ``thought``, ``call`` or ``result``, and what that is."""
+_NOTHING: Final[list[_Part]] = [("text", "")]
 
 
-@dataclass(slots=True)
 class _Draft:
-    """A message of which further parts may follow, and the object that describes it."""
+    """A message of which further parts may follow.
 
-    role: Role
-    item: Mapping[str, Any]
-    parts: list[_Part] = field(default_factory=list)
-    says: bool = False
+    Args:
+        role: Who says it.
+        item: The object that describes it.
+    """
 
-    def take(self, part: _Part) -> None:
+    __slots__ = ("calls", "item", "role", "texts", "thoughts")
+
+    def __init__(self, role: Role, item: Mapping[str, Any]) -> None:
+        self.role, self.item = role, item
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.calls: list[ToolCall] = []
+
+    def take(self, kind: str, part: Any) -> None:
         """Add a part."""
-        self.parts.append(part)
-        self.says = self.says or bool(part.text or part.call)
+        if part:
+            (self.texts if kind == "text" else self.thoughts if kind == "thought" else self.calls).append(part)
 
     def message(self) -> Message:
         """Return the message."""
-        message: Message = {"role": self.role, "content": "\n".join(part.text for part in self.parts if part.text)}
-        if thoughts := [part.thought for part in self.parts if part.thought]:
-            message["reasoning"] = "\n".join(thoughts)
-        if self.role == "assistant":
-            calls = [part.call for part in self.parts if part.call]
-            # LangChain names a call of Anthropic's twice, in the content and beside it.
-            if once := {call["id"] or str(place): call for place, call in reversed(list(enumerate(calls)))}:
+        role, item = self.role, self.item
+        message: Message = {"role": role, "content": "\n".join(self.texts)}
+        if self.thoughts:
+            message["reasoning"] = "\n".join(self.thoughts)
+        if role == "assistant":
+            if self.calls:
+                # LangChain names a call of Anthropic's twice, in the content and beside it.
+                once = {call["id"] or str(place): call for place, call in reversed(list(enumerate(self.calls)))}
                 message["tool_calls"] = list(once.values())[::-1]
-            if isinstance(name := self.item.get("name"), str) and name:
+            if isinstance(name := item.get("name"), str) and name:
                 message["name"] = name
-            if context := _first(self.item, "retrieved_context", "retrieval_context"):
+            if context := _first(item, "retrieved_context", "retrieval_context"):
                 message["retrieved_context"] = given_chunks(chunks(context))
-        answers = _first(self.item, "expected_answers", "expected_answer")
-        if self.role == "user" and answers is not None:
+        elif role == "user" and (answers := _first(item, "expected_answers", "expected_answer")) is not None:
             message["expected_answers"] = texts(answers)
         return message
 
@@ -119,41 +124,51 @@ def messages_with_ids(value: Any) -> list[Message]:
 
 def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
     """Add what a message says, or an item of OpenAI's Responses, several of which make one message."""
-    role = role_of(item)
-    if role is None and not _is_part(item):
-        raise ValueFault(f"it is of no known role: {shown(as_json(item))}")
-    parts = list(_read(item) if role is None else _parts(item))
-    if role == "tool" and not any(part.result for part in parts):
+    role = known_role(item)
+    parts = _read(item) if role is None else _parts(item)
+    if role == "tool" and not any(kind == "result" for kind, _ in parts):
         if asks_for_input(content := _first(item, *_CONTENTS, "parts")):
             return
-        parts = [_Part(result=_result(item, content))]
+        parts = [("result", _result(item, content))]
     single = role is None or item.get("type") == "message"
     described, role = item if role else {}, role or "assistant"
     last = found[-1] if single and found and isinstance(found[-1], _Draft) else None
-    for part in parts or [_Part()]:
-        if part.result:
-            found.append(part.result)
+    for kind, part in parts or _NOTHING:
+        if kind == "result":
+            found.append(part)
             last = None
             continue
-        if last is None or last.role != role or (single and last.says and part.call is None):
+        if last is None or last.role != role or (single and kind != "call" and (last.texts or last.calls)):
             last = _Draft(role, described)
             found.append(last)
-        last.take(part)
+        last.take(kind, part)
 
 
 def role_of(message: Mapping[str, Any]) -> Role | None:
     """Return who says a message, ``None`` where it does not say so in a word that is known."""
     for name in ("role", "type", "from"):
         if isinstance(word := message.get(name), str):
-            word = word.lower().removesuffix("chunk").removesuffix("message")
-            if word in _ROLES:
-                return _ROLES[word]
+            role = _ROLES.get(word) or _ROLES.get(word.lower().removesuffix("chunk").removesuffix("message"))
+            if role is not None:
+                return role
     return None
+
+
+def known_role(message: Mapping[str, Any]) -> Role | None:
+    """Return who says a message, ``None`` for a part that stands alone, such as an item of OpenAI's Responses.
+
+    Raises:
+        ValueFault: It is neither.
+    """
+    role = role_of(message)
+    if role is None and not _is_part(message):
+        raise ValueFault(f"it is of no known role: {shown(as_json(message))}")
+    return role
 
 
 def as_arguments(value: Any) -> Mapping[str, Json]:
     """Return the arguments of a call: an object, or one that is written as JSON text; anything else as raw text."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {str(name): each for name, each in value.items()}
     if value is None or value == "":
         return {}
@@ -172,14 +187,14 @@ def tools_of(value: Any) -> list[Tool]:
     Raises:
         ValueFault: Something in it is no tool; the fault says which.
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = value["tools"] if isinstance(value.get("tools"), list) else [value]
     if not isinstance(value, list):
         raise expected("a list of tools", value)
     found: list[Tool] = []
     for number, item in enumerate(listed(value), start=1):
         item = as_arguments(item) if isinstance(item, str) else item
-        declared = _first(item, "functionDeclarations", "function_declarations") if isinstance(item, Mapping) else None
+        declared = _first(item, "functionDeclarations", "function_declarations") if isinstance(item, dict) else None
         try:
             found += map(_tool, declared) if isinstance(declared, list) else [_tool(item)]
         except ValueFault as error:
@@ -188,9 +203,9 @@ def tools_of(value: Any) -> list[Tool]:
 
 
 def _tool(item: Any) -> Tool:
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         raise expected("a tool", item)
-    inner = item["function"] if isinstance(item.get("function"), Mapping) else item
+    inner = item["function"] if isinstance(item.get("function"), dict) else item
     name = _first(inner, "name", "type")  # tools of the provider, such as a search of the web, have a type only
     if not isinstance(name, str) or not name:
         raise ValueFault("the tool has no name")
@@ -199,10 +214,10 @@ def _tool(item: Any) -> Tool:
         tool["description"] = description
     schema = _first(inner, *_SCHEMAS)
     schema = as_arguments(schema) if isinstance(schema, str) else schema
-    if isinstance(schema, Mapping):
+    if isinstance(schema, dict):
         tool["parameters"] = schema
     hints = item.get("annotations")
-    read_only = item.get("read_only", hints.get("readOnlyHint") if isinstance(hints, Mapping) else None)
+    read_only = item.get("read_only", hints.get("readOnlyHint") if isinstance(hints, dict) else None)
     if isinstance(read_only, bool):
         tool["read_only"] = read_only
     return tool
@@ -247,18 +262,18 @@ def renumbered(messages: Sequence[Message]) -> list[Message]:
 
 def _items(value: Any) -> list[Any]:
     """Return the messages in a list or in an object around one, as they are."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for name, inside in (("choices", "message"), ("candidates", "content")):
-            if isinstance(chosen := value.get(name), list) and chosen and isinstance(chosen[0], Mapping):
+            if isinstance(chosen := value.get(name), list) and chosen and isinstance(chosen[0], dict):
                 return [chosen[0].get(inside)]
         if isinstance(generations := value.get("generations"), list):
             first = generations[0] if generations and isinstance(generations[0], list) else generations
-            return [first[0].get("message")] if first and isinstance(first[0], Mapping) else []
+            return [first[0].get("message")] if first and isinstance(first[0], dict) else []
         found = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
         if found is None or ("messages" not in value and (role_of(value) or _is_part(value))):
             return [value]
         system = _first(value, *_SYSTEM)
-        content = system if isinstance(system, Mapping) else {"content": system}
+        content = system if isinstance(system, dict) else {"content": system}
         return [*([{**content, "role": "system"}] if system else []), *_single(found)]
     if not isinstance(value, list):
         raise expected("a list of messages", value)
@@ -272,14 +287,14 @@ def _single(value: list[Any]) -> list[Any]:
 
 def _unwrapped(item: Any) -> Mapping[str, Any]:
     """Return a message without the object that a library has put around it."""
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         raise expected("a message", item)
     id_, inside = item.get("id"), item.get("kwargs")
-    if isinstance(inside, Mapping) and isinstance(id_, list) and id_:
+    if isinstance(inside, dict) and isinstance(id_, list) and id_:
         return {**inside, "type": inside.get("type") or id_[-1]}
-    if isinstance(inside := item.get("data"), Mapping) and isinstance(item.get("type"), str):
+    if isinstance(inside := item.get("data"), dict) and isinstance(item.get("type"), str):
         return {"type": item["type"], **inside}
-    if isinstance(inside := item.get("message"), Mapping) and role_of(inside):
+    if isinstance(inside := item.get("message"), dict) and role_of(inside):
         return inside
     if item.get("from") == "function_call":
         return {"role": "assistant", "tool_calls": as_arguments(item.get("value"))}
@@ -291,55 +306,55 @@ def given_chunks(found: Sequence[tuple[str, str | None]]) -> list[GivenChunk]:
     return [{"content": content, "doc_uri": uri} if uri else {"content": content} for content, uri in found]
 
 
-def _parts(item: Mapping[str, Any]) -> Iterator[_Part]:
-    """Yield all that a message consists of, in order."""
-    further = item.get("additional_kwargs")
-    further = further if isinstance(further, Mapping) else {}
-    for thought in (_first(item, "reasoning", "reasoning_content", "thinking"), further.get("reasoning_content")):
-        if isinstance(thought, str):
-            yield _Part(thought=thought)
+def _parts(item: Mapping[str, Any]) -> list[_Part]:
+    """Return all that a message consists of, in order."""
     content = item.get("parts") or _first(item, *_CONTENTS)
-    for part in listed([] if content is None else content):
-        yield from _read(part)
+    found = [part for each in listed([] if content is None else content) for part in _read(each)]
+    if item.keys() <= _COMMON:
+        return found
+    further = item.get("additional_kwargs")
+    further = further if isinstance(further, dict) else {}
+    thoughts = (_first(item, "reasoning", "reasoning_content", "thinking"), further.get("reasoning_content"))
+    found[:0] = [("thought", thought) for thought in thoughts if isinstance(thought, str)]
     for name in ("refusal", "audio"):
         said = item.get(name)
-        said = said.get("transcript") if isinstance(said, Mapping) else said
+        said = said.get("transcript") if isinstance(said, dict) else said
         if isinstance(said, str) and not content:
-            yield _Part(said)
+            found.append(("text", said))
     calls = item.get("tool_calls") or further.get("tool_calls") or []
     calls = [*listed(calls), *listed(item.get("invalid_tool_calls") or [])]
     old = item.get("function_call") or (None if calls else further.get("function_call"))
-    for call in [*calls, *([old] if isinstance(old, Mapping) else [])]:
-        yield _Part(call=call_of(call))
+    return [*found, *(("call", call_of(call)) for call in [*calls, *([old] if isinstance(old, dict) else [])])]
 
 
 def _is_part(value: Mapping[str, Any]) -> bool:
     """Return whether an object is an item of OpenAI's Responses, or another part that says what it is."""
     kind = str(value.get("type"))
-    return kind in _CALLS | _THOUGHTS or kind.endswith(("_call", *_RESULTS))
+    return kind in _CALLS or kind in _THOUGHTS or kind.endswith(("_call", *_RESULTS))
 
 
-def _read(part: Any) -> Iterator[_Part]:
-    """Yield what a part of a message says: mostly one thing, of a tool that the provider runs also its result."""
-    if not isinstance(part, Mapping):
-        yield _Part(text(part))
-        return
+def _read(part: Any) -> list[_Part]:
+    """Return what a part of a message says: mostly one thing, of a tool that the provider runs also its result."""
+    if not isinstance(part, dict):
+        return [("text", text(part))]
+    if part.keys() <= _OF_TEXT and part.get("type") in ("text", None):
+        return [("text", _written(part))]
     kind = str(_first(part, "type", "part_kind") or "text")
-    for name, its_kind in _OF_GOOGLE.items():
-        if isinstance(inside := part.get(name), Mapping):
-            kind, part = its_kind, _of_google(inside)
+    for name in _OF_GOOGLE:
+        if name in part and isinstance(inside := part[name], dict):
+            kind, part = _OF_GOOGLE[name], _of_google(inside)
     if kind in _THOUGHTS or part.get("thought") is True:
-        yield _Part(thought=_plain(_first(part, "thinking", "text", "content", "summary")))
-    elif kind.endswith(_RESULTS):
-        if not asks_for_input(content := _first(part, "response", "result", "output", "content")):
-            yield _Part(result=_result(part, content))
-    elif kind in _CALLS or kind.endswith("_call"):
-        named = {"name": kind.removesuffix("_call")} if _first(part, *_TOOL_NAMES) is None else {}
-        yield _Part(call=call_of({**part, **named}))
-        if (output := _first(part, "output", "outputs", "results", "error")) is not None:
-            yield _Part(result=_result({**part, **named}, output))
-    else:
-        yield _Part(_written(part))
+        return [("thought", _plain(_first(part, "thinking", "text", "content", "summary")))]
+    if kind.endswith(_RESULTS):
+        content = _first(part, "response", "result", "output", "content")
+        return [] if asks_for_input(content) else [("result", _result(part, content))]
+    if kind not in _CALLS and not kind.endswith("_call"):
+        return [("text", _written(part))]
+    part = {**part, "name": kind.removesuffix("_call")} if _first(part, *_TOOL_NAMES) is None else part
+    found: list[_Part] = [("call", call_of(part))]
+    if (output := _first(part, "output", "outputs", "results", "error")) is not None:
+        found.append(("result", _result(part, output)))
+    return found
 
 
 def call_of(value: Any) -> ToolCall:
@@ -348,7 +363,7 @@ def call_of(value: Any) -> ToolCall:
     Raises:
         ValueFault: It names no tool.
     """
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise expected("a call of a tool", value)
     name = _first(inner := _inner(value), *_TOOL_NAMES, "function")
     if not isinstance(name, str) or not name:
@@ -377,7 +392,7 @@ def expected_calls(value: Any) -> list[ExpectedCall]:
 
 def _inner(call: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object that names a tool and the arguments."""
-    return next((call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call)
+    return next((call[name] for name in ("function", "custom") if isinstance(call.get(name), dict)), call)
 
 
 def _given(inner: Mapping[str, Any]) -> Any:
@@ -395,7 +410,7 @@ def _result(value: Mapping[str, Any], content: Any) -> Message:
         message["tool_call_id"] = id_
     if isinstance(name := _first(value, *_TOOL_NAMES), str):
         message["name"] = name
-    if isinstance(error, Mapping):
+    if isinstance(error, dict):
         error = error.get("message") or as_json(error)
     if isinstance(error, str) or error is True or failed:
         message["error"] = error if isinstance(error, str) else message["content"]
@@ -406,12 +421,12 @@ def asks_for_input(content: Any) -> bool:
     """Return whether what a tool returned is no result yet: in MCP it may ask for more before it goes on."""
     if isinstance(content, str) and '"input_required"' in content:
         content = as_arguments(content)
-    return isinstance(content, Mapping) and content.get("resultType") == "input_required"
+    return isinstance(content, dict) and content.get("resultType") == "input_required"
 
 
 def _opened(content: Any) -> tuple[Any, Any]:
     """Return a result without the envelope of the Vercel AI SDK or of MCP, and whether it says that the call failed."""
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         if content.keys() == {"type", "value"}:
             return content["value"], str(content["type"]).startswith("error-")
         if isinstance(content.get("content"), list) and content.keys() <= _OF_MCP:
@@ -422,7 +437,7 @@ def _opened(content: Any) -> tuple[Any, Any]:
 def _of_google(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a result of Google's contents, where what is no object is put into one."""
     response = part.get("response")
-    if not isinstance(response, Mapping) or len(response) != 1 or not response.keys() <= {"output", "result", "error"}:
+    if not isinstance(response, dict) or len(response) != 1 or not response.keys() <= {"output", "result", "error"}:
         return part
     name, value = next(iter(response.items()))
     return {**part, "response": value, "is_error": name == "error"}
@@ -439,22 +454,24 @@ def _plain(content: Any) -> str:
         return ""
     if isinstance(content, list) and all(isinstance(each, str) or _is_written(each) for each in content):
         return "\n".join(each if isinstance(each, str) else _written(each) for each in content)
-    if isinstance(content, Mapping | list):
+    if isinstance(content, dict | list):
         return text(as_json(content))
     return text(content)
 
 
 def _is_written(part: Any) -> bool:
-    return isinstance(part, Mapping) and (part.keys() == {"text"} or str(part.get("type")) in _TEXTS | {"image"})
+    return isinstance(part, dict) and (part.keys() == {"text"} or str(part.get("type")) in _TEXTS | {"image"})
 
 
 def _written(part: Mapping[str, Any]) -> str:
     """Return the text of a part, or what stands for a picture, a file and the like."""
     kind = str(part.get("type") or next((name for name in part if part[name] is not None), "part"))
-    inside = next((each for each in part.values() if isinstance(each, Mapping)), {})
     for name in ("transcript",) if kind in _FILES else ("text", "refusal", "content", "transcript"):
-        if isinstance(said := part.get(name, inside.get("transcript")), str):
+        if isinstance(said := part.get(name), str):
             return text(said)
+    inside = next((each for each in part.values() if isinstance(each, dict)), {})
+    if isinstance(said := inside.get("transcript"), str):
+        return text(said)
     told = " ".join(str(each.get(name)) for each in (part, inside) for name in _MEDIA) + kind
     return next((f"[{medium}]" for medium in ("image", "audio", "video") if medium in told), _file_or(kind))
 
@@ -465,4 +482,7 @@ def _file_or(kind: str) -> str:
 
 def _first(value: Mapping[str, Any], *names: str) -> Any:
     """Return the first member of these names that is not null."""
-    return next((value[name] for name in names if value.get(name) is not None), None)
+    for name in names:
+        if (found := value.get(name)) is not None:
+            return found
+    return None

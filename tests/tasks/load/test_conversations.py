@@ -219,6 +219,8 @@ def test_what_is_wrong_with_a_conversation_is_told_with_its_place(tmp_path: Path
     wrong = [{"case": "a", "expected_answer": "E", "messages": [*SEVERAL, {"role": "critic", "content": "No"}]}]
     told = 'message 5: it is of no known role: \'{"role":"critic","content":"No"}\''
     assert faults(tmp_path, "d.json", wrong) == [f"row 1, messages: {told}"]
+    single = [{"request": [{"role": "critic", "content": "No"}, SINGLE[0]], "response": "assistant 1"}]
+    assert faults(tmp_path, "d.json", single) == [f"row 1, request: {told.replace('5', '1')}"]
     calls = [{"case": "a", "messages": SEVERAL, "expected_tool_calls": [{"name": "tide"}, {"arguments": {}}]}]
     assert faults(tmp_path, "d.json", calls) == ["row 1, expected_tool_calls: call 2: a call names no tool"]
     turns = [{"turns": ["Ahoy"], "scenario": "at sea"}]
