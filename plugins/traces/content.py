@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from leadline.evaluators.data import GivenChunk, Json, Message, Role, Tool
 from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, TraceSpan
+from leadline.tasks.load.limits import MAX_TEXT
 from leadline.tasks.load.messages import as_arguments, given_chunks, messages_with_ids, role_of, tools_of
 from leadline.tasks.load.readers.json_values import Broken, decode
 from leadline.tasks.load.values import ValueFault, printed_by_python
@@ -286,6 +287,8 @@ def result_of(value: Any) -> tuple[str | None, str | None, str]:
         value = inside(value)["output"]
     if value is None:
         return None, None, ""
+    if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{") and len(value) <= MAX_TEXT:
+        return value, None, ""
     given = inside(value, "kwargs") or inside(value, "data") or inside(value)
     is_message = role_of(given) == "tool"
     try:

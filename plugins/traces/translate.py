@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from leadline.evaluators.data import GivenChunk, Message, Role, Tool
@@ -35,8 +36,10 @@ _WRAPPERS: Final = frozenset(
 )
 """Members that are all of an element of numbered attributes."""
 _ALL_KEPT: Final = ("metadata", "annotations")
-_MOST_SHAPES: Final = 1_000
-"""Sets of names of which is kept what they mean."""
+_MOST_SHAPES: Final = 5_000
+"""Names, and sets of names, of which is kept what they mean."""
+_MOST_NAMES: Final = 100
+"""Names in such a set; numbered attributes are more, and others in each span."""
 _COMPACTED: Final = '"compaction"'
 
 
@@ -70,6 +73,7 @@ class Translator:
         self._last_tools: tuple[Any, list[Tool]] = (None, [])
         self._kinds = [each for dialect in dialects for each in dialect.kinds.items()]
         self._sessions = [name for dialect in dialects for name in dialect.sessions]
+        self._session_rank = lru_cache(maxsize=_MOST_SHAPES)(self._rank)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._merged = frozenset().union(*(dialect.merged for dialect in dialects))
         self._collected = {name: how for dialect in reversed(dialects) for name, how in dialect.collected.items()}
@@ -81,31 +85,24 @@ class Translator:
 
     def session(self, attributes: Mapping[str, Any]) -> tuple[int, str] | None:
         """Return the conversation that a span names, with the rank of the attribute that names it, lower is better."""
-        for rank, key in self._shape(attributes).sessions:
-            found = attributes[key]
-            if key == "metadata":
-                inside = opened(found)
-                members = inside.items() if isinstance(inside, dict) else ()
-                found = next((value for name, value in members if name.lower() in _THREADS), None)
-            if found and isinstance(found, str | int):
-                return rank, str(found)
-        return None
+        return _session(attributes, self._shape(attributes))
 
     def _shape(self, attributes: Mapping[str, Any]) -> _Shape:
         names = tuple(attributes)
         if (shape := self._shapes.get(names)) is None:
-            if len(self._shapes) >= _MOST_SHAPES:
-                self._shapes.clear()
-            ranked = [
-                (rank, key)
-                for rank, name in enumerate(self._sessions)
-                for key in names
-                if key == name or (name[-1] == "*" and _names_thread(key, name[:-1]))
-            ]
+            sessions = sorted((rank, key) for key in names if (rank := self._session_rank(key)) is not None)
             joined = {name: of for name, of in self._joined.items() if not attributes.keys().isdisjoint(of.values())}
             kinds = [each for each in self._kinds if each[0] in attributes]
-            shape = self._shapes[names] = _Shape(kinds, ranked, joined, {})
+            shape = _Shape(kinds, sessions, joined, {})
+            if len(names) <= _MOST_NAMES and len(self._shapes) < _MOST_SHAPES:
+                self._shapes[names] = shape
         return shape
+
+    def _rank(self, key: str) -> int | None:
+        for rank, name in enumerate(self._sessions):
+            if key == name or (name[-1] == "*" and _names_thread(key, name[:-1])):
+                return rank
+        return None
 
     def span(self, raw: RawSpan, events: Iterable[tuple[str, dict[str, Any]]] = ()) -> TraceSpan:
         """Return a span.
@@ -113,10 +110,11 @@ class Translator:
         Args:
             events: Log records that belong to it.
         """
-        attributes = (
-            self._complete(raw, events) if events or raw.events or "events" in raw.attributes else raw.attributes
-        )
-        shape = self._shape(attributes)
+        attributes, shape = raw.attributes, self._shape(raw.attributes)
+        session = _session(attributes, shape)
+        if events or raw.events or "events" in attributes:
+            attributes = self._complete(raw, events)
+            shape = self._shape(attributes)
         for name, parts in shape.joined.items():
             members = {member: attributes.get(part) for member, part in parts.items()}
             calls = opened(members.get("tool_calls"))
@@ -148,7 +146,6 @@ class Translator:
         metadata = {**raw.resource, **get("metadata", {})}
         if kind == "llm" and (_COMPACTED in str(get("inputs")) or _COMPACTED in str(get("outputs"))):
             metadata["history_rewritten"] = True
-        session = self.session(raw.attributes)
         return TraceSpan(
             trace=raw.trace,
             id=raw.id,
@@ -258,6 +255,18 @@ class Translator:
             return None
         self._last_tools = (value, read)
         return read
+
+
+def _session(attributes: Mapping[str, Any], shape: _Shape) -> tuple[int, str] | None:
+    for rank, key in shape.sessions:
+        found = attributes[key]
+        if key == "metadata":
+            inside = opened(found)
+            members = inside.items() if isinstance(inside, dict) else ()
+            found = next((value for name, value in members if name.lower() in _THREADS), None)
+        if found and isinstance(found, str | int):
+            return rank, str(found)
+    return None
 
 
 def _kind(attributes: Mapping[str, Any], shape: _Shape) -> Kind:
