@@ -155,7 +155,7 @@ class _Tree:
         first_of = {at: number for number, turn in enumerate(turns, 1) for at in range(turn.first, turn.end)}
         for node, at in transcript.answers:
             node.turn = first_of.get(at, 0)
-        for nodes in (reversed(self.nodes), self.nodes):
+        for nodes in (self.nodes[::-1], self.nodes):
             latest: dict[str, int] = {}
             for node in nodes:
                 node.turn = latest[node.span.trace] = node.turn or latest.get(node.span.trace, 0)
@@ -279,8 +279,10 @@ class _Transcript:
 
     def _again(self, node: _Node, prompt: list[Message], keys: list[_Key]) -> bool:
         """Return whether a call asks what the last one did: because that failed, beside it, or as another agent."""
-        last, said, asked = self._last.get(node.span.trace, (None, (), []))
-        if last is None or asked != keys or not keys:
+        if node.span.trace not in self._last:
+            return False
+        last, said, asked = self._last[node.span.trace]
+        if asked != keys or not keys:
             return False
         has_history = any(message["role"] == "assistant" for message in prompt)
         return has_history or not said or last.span.end_ns > node.begun or last.span.parent != node.span.parent
@@ -334,7 +336,7 @@ def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[_Node]:
             turn_of[node] = found
     made: dict[_Node, list[Message]] = {node: [] for node in turn_of.values()}
     for node, call in tree.tool_calls():
-        if node.parent in turn_of:
+        if node.parent is not None and node.parent in turn_of:
             made[turn_of[node.parent]] += _as_messages(call)
     for node, messages in made.items():
         transcript.take(node, [*messages, *(node.span.outputs or ())])

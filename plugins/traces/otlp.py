@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
@@ -86,6 +86,7 @@ class RawSpan(NamedTuple):
 
 
 Raw: TypeAlias = RawSpan | RawEvent
+_Reading: TypeAlias = Callable[[Any, dict[str, Any]], Raw | None]
 
 
 def read_file(path: Path, counts: TraceCounts) -> Iterator[Raw]:
@@ -164,9 +165,7 @@ def of_document(document: Any, counts: TraceCounts) -> list[Raw]:
     return found
 
 
-def _read(
-    read: Callable[[Any, dict[str, Any]], Raw | None], records: list[Any], resource: dict[str, Any], counts: TraceCounts
-) -> list[Raw]:
+def _read(read: _Reading, records: list[Any], resource: dict[str, Any], counts: TraceCounts) -> list[Raw]:
     found = []
     for record in records:
         try:
@@ -239,7 +238,7 @@ def _of_sdk(span: dict[str, Any], _resource: dict[str, Any]) -> RawSpan:
     )
 
 
-_RECORDS: Final = (
+_RECORDS: Final[Sequence[tuple[Sequence[str], Sequence[str], Sequence[str], _Reading]]] = (
     (_SPANS, ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"), ("spans",), _span),
     (_LOGS, ("scopeLogs", "scope_logs"), ("logRecords", "log_records"), _log),
 )

@@ -75,8 +75,9 @@ class _Draft:
 
     def take(self, kind: str, part: Any) -> None:
         """Add a part."""
+        into: list[Any] = self.texts if kind == "text" else self.thoughts if kind == "thought" else self.calls
         if part:
-            (self.texts if kind == "text" else self.thoughts if kind == "thought" else self.calls).append(part)
+            into.append(part)
 
     def message(self) -> Message:
         """Return the message."""
