@@ -18,7 +18,7 @@ from leadline.evaluators.data import GivenChunk, Json, Message, Tool, TraceStep,
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan
-from leadline.tasks.load.conversation import Conversation
+from leadline.tasks.load.conversation import Conversation, total
 from leadline.tasks.load.label import GivenLabel, read_value, value_range
 from leadline.tasks.load.messages import renumbered
 
@@ -431,9 +431,9 @@ def _conversation(tree: _Tree, transcript: _Transcript, asked: list[_Node]) -> C
         steps=_steps(tree),
         error=None if answered or last.error is None else last.error or "the model's host returned an error",
         duration_s=_duration(tree.nodes),
-        cost_usd=_sum(usage.cost_usd for usage in usages),
-        input_tokens=_sum(usage.input_tokens for usage in usages),
-        output_tokens=_sum(usage.output_tokens for usage in usages),
+        cost_usd=total(usage.cost_usd for usage in usages),
+        input_tokens=total(usage.input_tokens for usage in usages),
+        output_tokens=total(usage.output_tokens for usage in usages),
         metadata=metadata,
         labels=labels,
     )
@@ -480,11 +480,6 @@ def _duration(nodes: Sequence[_Node]) -> float | None:
             first, latest = times.get(node.span.trace, (node.begun, end))
             times[node.span.trace] = (min(first, node.begun), max(latest, end))
     return sum(end - first for first, end in times.values()) / 1e9 if times else None
-
-
-def _sum(values: Iterable[Any]) -> Any:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _opinions(spans: Iterable[TraceSpan]) -> tuple[list[GivenLabel], dict[str, Json]]:

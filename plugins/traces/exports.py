@@ -11,6 +11,7 @@ from leadline.evaluators.ground import DatasetError
 from leadline.plugins.traces import flat, langfuse, langsmith, mlflow
 from leadline.plugins.traces.content import listed
 from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.otlp import SECTIONS
 from leadline.plugins.traces.span import TraceSpan
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.sniff import layout_of, read_items
@@ -31,14 +32,13 @@ READERS: Final[tuple[Reader, ...]] = (langfuse, langsmith, mlflow, flat)
 
 _PAGES: Final = ("data", "traces", "runs", "spans", "observations")
 """Lists of records in what a service returns."""
-_OTHERS: Final = (b'"resourceSpans"', b'"resource_spans"', b'"resourceLogs"', b'"resource_logs"')
 
 
 def exported(path: Path, counts: TraceCounts) -> Iterator[TraceSpan] | None:
     """Return the spans of a file, ``None`` where its first record is of none of these tools."""
     try:
         source = SourceFile.at(path)
-        if any(name in source.head for name in _OTHERS):
+        if any(f'"{name}"'.encode() in source.head for name in SECTIONS):
             return None
         layout, faults = layout_of(source), Faults(path.name)
         records = (record for item in read_items(source, layout, faults) for record in _records(item.value))

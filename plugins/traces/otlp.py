@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import orjson
 
 from leadline.evaluators.ground import DatasetError
+from leadline.plugins.traces.content import first
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.wire import BrokenBytes, documents
 from leadline.tasks.load.faults import Faults
@@ -27,7 +28,8 @@ _HEAD: Final = 4096
 _CONTROLS: Final = bytes(set(range(32)) - {9, 10, 13})
 _SPANS: Final = ("resourceSpans", "resource_spans")
 _LOGS: Final = ("resourceLogs", "resource_logs")
-_SECTIONS: Final = frozenset({*_SPANS, *_LOGS})
+SECTIONS: Final = frozenset({*_SPANS, *_LOGS})
+"""Members of the documents of OTLP that hold all that is in them."""
 _ID_LENGTHS: Final = {24: 16, 12: 8}
 """Characters of an id in base64, with its bytes; in hex it is longer."""
 _KEPT: Final = (
@@ -113,26 +115,26 @@ def _from_protobuf(data: memoryview, counts: TraceCounts) -> Iterator[Raw]:
 
 def _from_lines(file: BinaryIO, path: Path, counts: TraceCounts) -> Iterator[Raw]:
     """Yield what the documents of JSON Lines contain, or the one document that a file is."""
-    first = True
+    is_first = True
     while line := file.readline(MAX_RECORD):
         if not line.strip():
             continue
         try:
             document = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            if first:
+            if is_first:
                 yield from _from_document(path, counts)
                 return
             counts.fault(f"a line is no JSON ({error})")
             continue
-        first = False
+        is_first = False
         yield from of_document(document, counts)
 
 
 def _from_document(path: Path, counts: TraceCounts) -> Iterator[Raw]:
     """Yield what a document contains, reading a resource at a time."""
     source, faults = SourceFile.at(path), Faults(path.name)
-    sections = frozenset() if source.head.lstrip().startswith(b"[") else _SECTIONS
+    sections = frozenset() if source.head.lstrip().startswith(b"[") else SECTIONS
     try:
         for item in read_document(source, faults, sections=sections):
             yield from of_document({item.section: [item.value]} if item.section else item.value, counts)
@@ -216,22 +218,22 @@ def _of_sdk(span: dict[str, Any], _resource: dict[str, Any]) -> RawSpan:
     """Return a span as an SDK prints it."""
     context = span.get("spanContext") or span.get("context") or span
     parent = span.get("parentSpanContext")
-    parent = _either(parent, "spanId", "span_id") if isinstance(parent, dict) else None
+    parent = first(parent, "spanId", "span_id") if isinstance(parent, dict) else None
     status = span.get("status") or {}
-    failed = _either(status, "code", "status_code") in _ERROR
+    failed = first(status, "code", "status_code") in _ERROR
     resource = _objects(span, "resource").get("attributes") or {}
     attributes, events = span.get("attributes") or {}, span.get("events") or []
     attributes = _attributes(attributes) if isinstance(attributes, list) else dict(attributes)
     if kind := span.get("span_kind"):
         attributes.setdefault("openinference.span.kind", kind)
     return RawSpan(
-        _id(_either(context, "traceId", "trace_id")),
-        _id(_either(context, "spanId", "span_id")),
-        _id(parent or _either(span, "parentSpanId", "parent_span_id", "parent_id", "parentId") or ""),
+        _id(first(context, "traceId", "trace_id")),
+        _id(first(context, "spanId", "span_id")),
+        _id(parent or first(span, "parentSpanId", "parent_span_id", "parent_id", "parentId") or ""),
         str(span.get("name") or ""),
-        _nanoseconds(_either(span, "startTime", "start_time", "startTimeUnixNano")),
-        _nanoseconds(_either(span, "endTime", "end_time", "endTimeUnixNano")),
-        str(_either(status, "message", "description") or "") if failed else None,
+        _nanoseconds(first(span, "startTime", "start_time", "startTimeUnixNano")),
+        _nanoseconds(first(span, "endTime", "end_time", "endTimeUnixNano")),
+        str(first(status, "message", "description") or "") if failed else None,
         attributes,
         [(str(each.get("name")), dict(each.get("attributes") or {})) for each in events],
         _kept(resource if isinstance(resource, dict) else {}),
@@ -250,17 +252,13 @@ def _kept(resource: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if not str(value).startswith("unknown_service")}
 
 
-def _either(value: Mapping[str, Any], *names: str) -> Any:
-    return next((value[name] for name in names if value.get(name) is not None), None)
-
-
 def _objects(value: Any, name: str) -> dict[str, Any]:
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _listed(value: Any, *names: str) -> list[Any]:
-    found = _either(value, *names) if isinstance(value, dict) else None
+    found = first(value, *names) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
 
 
@@ -308,11 +306,7 @@ def _value(value: dict[str, Any]) -> Any:
             case "arrayvalue":
                 return [_value(each) for each in found.get("values") or ()]
             case "kvlistvalue":
-                return _pairs(found.get("values"))
+                return _attributes(found.get("values"))
             case "stringvalue" | "boolvalue" | "doublevalue" | "bytesvalue":
                 return found
     return None
-
-
-def _pairs(items: Any) -> dict[str, Any]:
-    return {str(item["key"]): _value(item.get("value") or {}) for item in items or ()}

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.flat import stand_alone
+from leadline.plugins.traces.otlp import SECTIONS
 from leadline.plugins.traces.read import conversations
 from leadline.plugins.traces.sessions import LOOKED_AT, is_of_session
 from leadline.tasks.load.columns import Columns
@@ -20,10 +21,7 @@ from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.source import SourceFile
 
 _NAMES: Final = (
-    "resourceSpans",
-    "resource_spans",
-    "resourceLogs",
-    "resource_logs",
+    *sorted(SECTIONS),
     "observations",
     "parentObservationId",
     "parent_observation_id",

@@ -195,13 +195,14 @@ def _numbers(steps: Sequence[TraceStep]) -> Numbers:
     asked = [step for step in steps if step["kind"] == "llm"]
     return Numbers(
         None if took is None else took / 1000,
-        _sum(step.get("cost_usd") for step in asked),
-        _sum(step.get("input_tokens") for step in asked),
-        _sum(step.get("output_tokens") for step in asked),
+        total(step.get("cost_usd") for step in asked),
+        total(step.get("input_tokens") for step in asked),
+        total(step.get("output_tokens") for step in asked),
     )
 
 
-def _sum(values: Iterable[Any]) -> Any:
+def total(values: Iterable[Any]) -> Any:
+    """Return the sum of what is known, ``None`` where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
+from leadline.plugins.traces.content import opened
 from leadline.plugins.traces.dialects.table import Dialect
 
 _INPUTS: Final = "events of gen_ai.*.message"
@@ -19,24 +18,14 @@ _MEMBERS: Final = ("role", "content", "tool_calls", "id", "name")
 
 def _message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the message that an event is; a choice has it inside."""
-    inside = _read(attributes.get("message"))
+    inside = opened(attributes.get("message"))
     found = {**attributes, **inside} if isinstance(inside, dict) else attributes
     role = "assistant" if name == "gen_ai.choice" else name.split(".")[1]
     message = {"role": role} | {member: found[member] for member in _MEMBERS if found.get(member) is not None}
     if isinstance(inside, str):
         message["content"] = inside
-    message["content"] = _read(message.get("content"), lists_only=True)
-    return {**message, "tool_calls": _read(message["tool_calls"])} if "tool_calls" in message else message
-
-
-def _read(value: Any, *, lists_only: bool = False) -> Any:
-    """Return what a text contains as JSON, or the value itself."""
-    if isinstance(value, str) and value[:1] in ("[" if lists_only else "[{"):
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    return value
+    message["content"] = opened(message.get("content"), marks="[")
+    return {**message, "tool_calls": opened(message["tool_calls"])} if "tool_calls" in message else message
 
 
 GENAI: Final = Dialect(
