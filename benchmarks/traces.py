@@ -1,4 +1,4 @@
-"""Conversations from a million spans of OTLP, beside bare parsing of the same JSON by orjson.
+"""Conversations from a million spans of OTLP, alone and to the end of loading, beside bare parsing by orjson.
 
     python -m benchmarks.traces [--spans 1000000] [--repeats 1]
 
@@ -126,11 +126,16 @@ def read(path: Path, how: str) -> dict[str, float]:
     import pyarrow as pa  # noqa: F401
 
     from leadline.plugins.traces.read import TraceCounts, conversations
+    from leadline.tasks.load.dataset import load_dataset
+    from leadline.tasks.store.store import Store
 
     begun, found = time.process_time(), 0
     if how == "orjson":
         with path.open("rb") as file:
             found = sum(1 for line in file if orjson.loads(line))
+    elif how == "rows":
+        with tempfile.TemporaryDirectory() as folder:
+            found = load_dataset(Store.open(Path(folder) / "store"), path).rows
     else:
         found = sum(1 for _ in conversations([path], counts=TraceCounts()))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -160,7 +165,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "spans.jsonl"
         count = write(path, args.spans)
-        for how in ("conversations", "orjson"):
+        for how in ("conversations", "rows", "orjson"):
             runs = [read_apart(path, how) for _ in range(args.repeats)]
             cpu, peak = statistics.median(run["cpu"] for run in runs), max(run["gib"] for run in runs)
             size, rate = path.stat().st_size / 1e6, count / cpu
@@ -168,6 +173,7 @@ def main() -> None:
             print(f"{how}: {count:,} spans, {size:.0f} MB, {what}, {rate:,.0f} spans/s and core, {peak:.2f} GiB")
             if how == "conversations":
                 print(verdict("thousand spans/s and core", rate / 1000, WANTED / 1000))
+            if how == "rows":
                 print(verdict("GiB of memory", peak, LIMIT_GIB, at_least=False))
 
 
