@@ -44,7 +44,7 @@ _COMPACTED: Final = '"compaction"'
 
 
 class _Shape(NamedTuple):
-    """What the attributes of a span mean by their names, which the spans of an instrumentation share.
+    """The meaning of the attributes of a span by their names, which the spans of an instrumentation share.
 
     Attributes:
         kinds: Those that tell what a span is, with what their values mean.
