@@ -85,15 +85,14 @@ JOIN models USING (model_id)
 WHERE keyed.key IN (SELECT unnest(?))
 ORDER BY rows.row_id;
 
--- statement: row_of_key
--- A row of a dataset, as long as a person sees what they were given.
-SELECT rows.row_id
-FROM rows
-JOIN cases USING (case_id)
-JOIN models USING (model_id)
-JOIN digests USING (row_id)
-WHERE cases.case_key = $case AND models.model_key = $model AND {row_key} = $key
-LIMIT 1;
+-- statement: case_of_key
+SELECT case_id FROM cases WHERE case_key = $case;
+
+-- statement: row_of_case
+SELECT rows.row_id FROM rows JOIN models USING (model_id) WHERE rows.case_id = $case AND models.model_key = $model;
+
+-- statement: key_of_row
+SELECT {row_key} FROM digests WHERE row_id = $row;
 
 -- statement: messages
 SELECT messages FROM turns WHERE row_id = $row;
