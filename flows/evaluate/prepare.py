@@ -17,7 +17,7 @@ from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.job import reading
 from leadline.flows.shared.judge_access import canaries_of, judges_of, limits_of
-from leadline.tasks.db import attach_dataset, connect
+from leadline.tasks.db import attach_dataset, connect, sql
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.label_files import unknown_names
@@ -68,7 +68,12 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlanPreview:
-    """Plan of an evaluation."""
+    """Plan of an evaluation.
+
+    Attributes:
+        turns: Turns of its conversations.
+        tool_calls: Calls of tools in them.
+    """
 
     dataset: str
     format: str
@@ -82,6 +87,8 @@ class PlanPreview:
     embedder: str
     left_out: Mapping[str, str]
     entries: tuple[PlanEntry, ...]
+    turns: int = 0
+    tool_calls: int = 0
 
 
 def settings_of(config: EvaluateConfig) -> Settings:
@@ -202,6 +209,7 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         if config.attribute_flips:
             later.update(expect_third_rows(connection, store, jobs))
         estimates = {job.evaluator: estimate(connection, job, settings) for job in jobs}
+        ((turns, calls),) = connection.execute(sql("plan/talks")).fetchall()
         file = canaries_of(config.judges)
         if file:
             _, canaries = load_canaries(store, file, jobs)
@@ -222,6 +230,8 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         entries=tuple(
             _entry(need, ctx, estimates[need.job.evaluator], later.get(need.job.evaluator, 0)) for need in needs
         ),
+        turns=turns,
+        tool_calls=calls,
     )
 
 

@@ -173,6 +173,8 @@ def _print_plan(planned: PlanPreview) -> None:
         f"{nouns(len(planned.models), 'model')} {', '.join(map(clean, planned.models))}; "
         f"sentences by {clean(planned.splitter)}"
     )
+    if planned.turns:
+        click.echo(f"Conversations: {count(planned.turns, 'turn')}, {count(planned.tool_calls, 'call')} of tools")
     if planned.embedder:
         click.echo(f"Embedder: {clean(planned.embedder)}")
     click.echo(f"Columns: {clean(_columns(planned))}")

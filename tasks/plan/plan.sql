@@ -270,6 +270,12 @@ SELECT {evaluator_id}, row_id,
 FROM present
 WHERE unit IN ('row', '{unit}') AND (unit <> 'turn' OR {turns})
 
+-- statement: talks
+-- Turns and calls of tools in all conversations.
+SELECT coalesce(sum(turns), 0)::BIGINT, coalesce(sum(json_array_length(tool_calls)), 0)::BIGINT
+FROM turns
+WHERE unit <> 'turn'
+
 -- statement: last_turns
 row_id IN (SELECT row_id FROM turns WHERE turn = turns)
 

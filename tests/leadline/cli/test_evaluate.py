@@ -322,6 +322,15 @@ def planning(monkeypatch: pytest.MonkeyPatch, world: World) -> Callable[..., Non
     return pretend
 
 
+def test_a_plan_of_conversations_counts_their_turns_and_calls(
+    monkeypatch: pytest.MonkeyPatch, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = replace(preview_of(), turns=42, tool_calls=1)
+    monkeypatch.setattr("leadline.flows.evaluate.prepare.preview", lambda config: planned)
+    assert run(["evaluate", "--plan", "d.json"]) == 0
+    assert "Conversations: 42 turns, 1 call of tools" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("option", [("--profile", "p.json"), ("--server", "none")])
 def test_a_plan_refuses_options_that_it_would_ignore(
     option: tuple[str, str], planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
