@@ -19,6 +19,7 @@ NAMES = (
     "detection",
     "tool_calls",
     "dispatch",
+    "workbench",
     "end_to_end",
 )
 

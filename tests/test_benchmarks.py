@@ -24,6 +24,7 @@ SMALL = {
     "tool_calls 200": "difference of the mean F1: 0.0e+00",
     "traces --spans 300": "orjson: 300 spans",
     "trust_simulation --runs 2": "Corrected shares: coverage",
+    "workbench --runs 3 --rows 400": "3 runs, one of 400 rows",
     "verdicts --draws 1 --rows 20": "judge that errs in 10%, 30% wrong",
 }
 WITH_MODELS = {

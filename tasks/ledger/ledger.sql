@@ -224,6 +224,16 @@ FROM calls JOIN judges ON judges.judge = calls.judge
 WHERE calls.digest >= CAST(:digest AS TEXT) AND calls.digest < CAST(:digest AS TEXT) || 'g'
 ORDER BY calls.digest LIMIT 2;
 
+-- statement: mentioning
+-- Questions in whose messages a text stands, as a pattern in JSON.
+SELECT calls.digest, judges.model, calls.trial, calls.attempt, calls.text IS NOT NULL AS answered,
+       (SELECT min(purpose) FROM asks WHERE asks.digest = calls.digest) AS purpose,
+       (SELECT problem FROM verdicts WHERE verdicts.digest = calls.digest ORDER BY parser DESC LIMIT 1) AS problem
+FROM calls JOIN judges ON judges.judge = calls.judge
+WHERE calls.messages LIKE :pattern ESCAPE '!'
+ORDER BY purpose, calls.trial, calls.attempt, calls.digest
+LIMIT CAST(:most AS BIGINT);
+
 -- statement: verdicts
 SELECT parser, verdict, problem FROM verdicts WHERE digest = :digest ORDER BY parser;
 

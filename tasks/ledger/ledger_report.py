@@ -97,6 +97,16 @@ class LedgerReader:
         verdicts = self._read("verdicts", digest=call["digest"])
         return call | {"verdicts": [line | {"verdict": json.loads(line["verdict"])} for line in verdicts]}
 
+    def mentioning(self, text: str, most: int) -> list[dict[str, Any]]:
+        """Return the calls of all runs in whose messages a text stands, by purpose: ``evaluator:prompt``.
+
+        Args:
+            text: Without characters that JSON escapes.
+            most: Calls at most.
+        """
+        pattern = re.sub(r"([!%_])", r"!\1", text)
+        return self._read("mentioning", pattern=f"%{pattern}%", most=most)
+
     def totals(self, run: str | None = None) -> list[Totals]:
         """Return the sums over calls by run and evaluator."""
         lost: dict[tuple[str, str], int] = {}

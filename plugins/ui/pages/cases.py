@@ -92,7 +92,7 @@ def _of_run(site: Site, request: Request, wanted: dict[str, str], line: RunLine,
         page = number(request.query_params.get("page", ""))
         lines, total = find_rows(connection, chosen, metric, PAGE, (max(1, page) - 1) * PAGE)
         place = pager(request, total, PAGE)
-        if place.page != page:
+        if place.page != page:  # beyond the end
             lines, _ = find_rows(connection, chosen, metric, PAGE, place.offset)
     return site.page(
         request, "cases.html", asked=wanted, run=line, runs=runs, choices=choices, lines=lines, pager=place,
@@ -184,17 +184,18 @@ def find_rows(
     """
     words = {f"word_{place}": word for place, word in enumerate(chosen.words)}
     has_words = " AND ".join(sql("ui_cases/has_words").format(word=name) for name in words)
-    found = records(
-        connection,
-        sql("ui_cases/found").format(words=has_words or "true"),
-        {
-            "metric": metric["metric_id"], "threshold": metric["threshold"], "upper": metric["higher_is_better"],
-            "outcome": chosen.outcome, "model": chosen.model, "question": chosen.question, "problem": chosen.problem,
-            "slice": chosen.slice, "limit": limit, "offset": offset, **words,
-        },
-    )  # fmt: skip
+    ((trials,),) = connection.execute(sql("ui_cases/metric_trials"), {"metric": metric["metric_id"]}).fetchall()
+    measured = sql("ui_cases/measured_often") if trials else sql("ui_cases/measured_once")
+    asked: dict[str, Any] = {
+        "metric": metric["metric_id"], "threshold": metric["threshold"], "upper": metric["higher_is_better"],
+        "outcome": chosen.outcome, "model": chosen.model, "question": chosen.question, "problem": chosen.problem,
+        "slice": chosen.slice, **words,
+    }  # fmt: skip
+    connection.execute(sql("ui_cases/hits").format(measured=measured, words=has_words or "true"), asked)
+    place = {"upper": metric["higher_is_better"], "limit": limit, "offset": offset}
+    found = records(connection, sql("ui_cases/found"), place)
     if not found:
-        return [], 0
+        return [], connection.execute("SELECT count(*) FROM hits").fetchall()[0][0]
     ids = {"rows": [line["row_id"] for line in found]}
     texts = {line.pop("row_id"): line for line in records(connection, sql("ui_cases/texts"), ids)}
     failing = {line["row_id"]: line["names"] for line in records(connection, sql("ui_cases/failing_metrics"), ids)}

@@ -20,15 +20,24 @@ SELECT metric_id, threshold, higher_is_better
 FROM metrics JOIN evaluators USING (evaluator_id)
 WHERE evaluator || '.' || metric = $metric AND NOT dataset_level;
 
--- statement: found
--- Rows that fit, only their numbers, so that texts are read for those of the page alone. The worst by the metric come first.
+-- statement: metric_trials
+SELECT coalesce(max(trial), 0) FROM scores WHERE metric_id = $metric;
+
+-- statement: measured_once
+-- The values of a metric of which each row has one score.
+SELECT row_id, value, status = 'unscored' AS unscored FROM scores WHERE metric_id = $metric
+
+-- statement: measured_often
+SELECT row_id, avg(value) AS value, bool_or(status = 'unscored') AS unscored
+FROM scores WHERE metric_id = $metric GROUP BY row_id
+
+-- statement: hits
+-- Rows that fit, only their numbers, so that texts are read for those of the page alone. Names in braces are filled in.
+CREATE OR REPLACE TEMP TABLE hits AS
 WITH measured AS (
-    SELECT row_id, avg(value) AS value, bool_or(status = 'unscored') AS unscored
-    FROM scores
-    WHERE metric_id = $metric
-    GROUP BY row_id
+    {measured}
 ), failing AS (
-    SELECT DISTINCT row_id
+    SELECT row_id
     FROM scores JOIN metrics USING (metric_id) JOIN rules USING (metric_id)
     WHERE rules.question = $question AND rules.role <> 'information' AND NOT metrics.dataset_level
         AND (CASE WHEN higher_is_better THEN value < threshold ELSE value > threshold END)
@@ -52,9 +61,12 @@ WITH measured AS (
         ))
         AND {words}
 )
-SELECT row_id, value, outcome, count(*) OVER () AS total
-FROM judged
-WHERE $outcome IS NULL OR outcome = $outcome
+SELECT row_id, value, outcome FROM judged WHERE $outcome IS NULL OR outcome = $outcome;
+
+-- statement: found
+-- The worst by the metric come first.
+SELECT row_id, value, outcome, (SELECT count(*) FROM hits) AS total
+FROM hits
 ORDER BY
     CASE outcome WHEN 'fails' THEN 0 WHEN 'unscored' THEN 1 WHEN 'scored' THEN 2 WHEN 'passes' THEN 3 ELSE 4 END,
     CASE WHEN $upper THEN value ELSE -value END NULLS LAST, row_id
@@ -70,7 +82,8 @@ WHERE rows.row_id IN (SELECT unnest($rows::UINTEGER[]));
 -- statement: has_words
 -- Names in braces are filled in: one line for each word of a search.
 (rows.case_id IN (SELECT case_id FROM cases WHERE contains(lower(question), ${word}) OR contains(lower(case_key), ${word}))
-    OR contains(lower(rows.actual_answer), ${word}) OR contains(lower(rows.retrieved_context::VARCHAR), ${word}))
+    OR contains(lower(rows.actual_answer), ${word})
+    OR len(list_filter(rows.retrieved_context, lambda chunk: contains(lower(chunk.content), ${word}))) > 0)
 
 -- statement: failing_metrics
 -- The metrics that the page's rows fail, worst role first.

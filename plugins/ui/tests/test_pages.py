@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Mapping
@@ -13,11 +14,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from leadline.evaluators.ground import StoreError
+from leadline.evaluators.judge_client.calls import Reply
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.marked_text import Mark, marked, word_differences
 from leadline.plugins.ui.pages.runs import PAGE
+from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.runs import run_index
 from leadline.tasks.store.store import Run, Store
+from tests.support.judges.scripted_judge import question
 from tests.support.stores.runs import ANSWERS, make_run
 from tests.support.stores.s3 import S3
 
@@ -204,6 +208,30 @@ def test_differences_are_marked_by_words_and_texts_stay_texts(before: str, after
 def test_marks_that_overlap_or_lie_outside_leave_the_text_whole() -> None:
     found = marked("abcdef", [Mark(1, 4, 'x"'), Mark(3, 5, "y"), Mark(4, 99, "z"), Mark(2, 2, "")])
     assert found == 'a<mark title="x&#34;">bc</mark><mark title="y">de</mark>f'
+
+
+def test_what_a_judge_was_asked_and_replied_is_two_clicks_from_the_case(store: Store) -> None:
+    make_run(
+        store, "20260101-a", answers=[ANSWERS[0] | {"answer": 'First\n  it is <b>"A1"</b>, is it not?'}, *ANSWERS[1:]]
+    )
+
+    async def judged() -> None:
+        ledger = open_ledger(store, "20260101-a")
+        call = question('> First\n> it is <b>"A1"</b>, is it not?', purpose="faithfulness:verdicts")
+        await ledger.intend(call)
+        await ledger.answered(call, Reply("<i>yes</i>"))
+
+    asyncio.run(judged())
+    web = reader(store)
+    way = re.search(r'href="(/runs/20260101-a/calls[^"]+model=alpha)"', web.get("/runs/20260101-a/case?case=c1").text)
+    assert way
+    calls = web.get(way[1].replace("&amp;", "&")).text
+    one = re.search(r'href="(/calls/\w+)">faithfulness:verdicts<', calls)
+    assert one
+    page = web.get(one[1]).text
+    assert "is it not?" in page
+    assert "&lt;i&gt;yes&lt;/i&gt;" in page
+    assert web.get("/calls/none").status_code == web.get("/calls/%25").status_code == 404
 
 
 def test_a_case_whose_dataset_is_gone_is_said_so(store: Store) -> None:

@@ -88,6 +88,22 @@ async def test_any_text_comes_back_as_it_was(place: Place, text: str) -> None:
     assert LedgerReader(place).one(question(text).digest)["messages"] == [{"role": "user", "content": text}]
 
 
+async def test_calls_are_found_by_words_of_their_prompts_which_are_no_pattern(place: Place) -> None:
+    ledger = ledger_at(place, "run1")
+    for text in ("It is 100% so!", "It is 100x so!", "Is it _so_?"):
+        await put(ledger, question(text))
+    reader = LedgerReader(place)
+    (found,) = reader.mentioning("100% so!", 9)
+    assert (found["digest"], found["purpose"], bool(found["answered"])) == (
+        question("It is 100% so!").digest,
+        "test:ask",
+        True,
+    )
+    assert len(reader.mentioning("_so_", 9)) == 1
+    assert len(reader.mentioning("It is", 1)) == 1
+    assert reader.mentioning("'; --", 9) == []
+
+
 def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(
