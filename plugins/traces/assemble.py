@@ -90,11 +90,12 @@ class _Node:
         self.within_tool = self.within_llm = self.transferred = False
 
     def outermost(self) -> _Node:
-        """Return the root that it stands below."""
-        at = self
+        """Return the outermost above it that says what was answered, else the root."""
+        at, answered = self, None
         while at.parent is not None:
             at = at.parent
-        return at
+            answered = at if at.span.outputs else answered
+        return answered or at
 
 
 class _Tree:
@@ -111,6 +112,7 @@ class _Tree:
         for (trace, _), node in known.items():
             if node.span.parent:
                 node.parent = known.get((trace, node.span.parent))
+                node.span = _with_prompt(node)
         for node in known.values():
             if node.depth == _NOT_PLACED:
                 _place(node, counts)
@@ -270,8 +272,9 @@ class _Transcript:
         last = self.messages[-1] if self.messages else None
         if last is None or not (last["role"] == "tool" or last.get("tool_calls")):
             return
-        said = [message for message in root.outputs or () if message["role"] == "assistant" and message["content"]]
-        self._add(said[-1:], list(map(_key, said[-1:])))
+        said = list(root.outputs or ())[-1:]  # of LangGraph's state all before may be of earlier turns
+        if said and said[0]["role"] == "assistant" and said[0]["content"] and not said[0].get("tool_calls"):
+            self._add(said, list(map(_key, said)))
 
     def _add(self, messages: Sequence[Message], keys: list[_Key]) -> None:
         self.messages += messages
@@ -322,6 +325,15 @@ def _said_before(prompt: Sequence[Message]) -> int:
     """Return how many messages of a first prompt stand before its last turn, where the model has said some of them."""
     turn = turns_of(prompt)[-1].first if prompt else 0
     return turn if any(message["role"] == "assistant" for message in prompt[:turn]) else 0
+
+
+def _with_prompt(node: _Node) -> TraceSpan:
+    """Return the span, if it is a call that failed and has no prompt, with that of the agent that failed by it."""
+    span, above = node.span, node.parent.span if node.parent is not None else None
+    failed = span.kind == "llm" and span.missing == NOT_CAPTURED and span.error is not None
+    if failed and above is not None and above.error is not None and above.inputs:
+        return replace(span, inputs=above.inputs, missing="")
+    return span
 
 
 def _outer_turns(tree: _Tree, transcript: _Transcript) -> list[_Node]:

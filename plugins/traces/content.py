@@ -299,7 +299,8 @@ def result_of(value: Any) -> tuple[str | None, str | None, str]:
 
 
 def failure_of(told: str) -> str:
-    """Return what failed, also where OpenAI's Agents SDK tells it with the name of the tool in an object."""
+    """Return what failed, without the code that it failed in; OpenAI's Agents SDK tells it in an object."""
+    told = told.partition("Traceback (most recent call last):")[0].strip() or told
     found = _object_in(told[max(told.find("{"), 0) :])
     found = inside(found, "data") or inside(found)
     return text(found.get("error")) or told if "tool_name" in found else told

@@ -35,6 +35,8 @@ _WRAPPERS: Final = frozenset(
     | {"prompt", "completion"}
 )
 """Members that are all of an element of numbered attributes."""
+_NOTHING: Final = (None, "", "__REDACTED__")
+"""Values that say nothing; OpenInference's stands for what it was told to hide."""
 _ALL_KEPT: Final = ("metadata", "annotations")
 _MOST_SHAPES: Final = 5_000
 """Names, and sets of names, of which is kept what they mean."""
@@ -132,9 +134,13 @@ class Translator:
             inputs, outputs = self._messages(get("inputs"), "user"), self._messages(get("outputs"), "assistant")
             if "system" in found:
                 inputs = [*self._instructions(found["system"]), *(inputs or ())]
+            if error is not None and not any(each["content"] or each.get("tool_calls") for each in outputs or ()):
+                outputs = None
         elif kind in ("agent", "chain"):
             inputs = self._messages(get("inputs"), "user", counted=False)
             outputs = added(inputs, self._messages(get("outputs"), "assistant", counted=False))
+            if inputs and outputs and inputs[-1] == outputs[-1]:  # pydantic-ai has all messages of a run in one list
+                inputs = inputs[:-1]
         result, failed, call_id = result_of(get("result")) if kind == "tool" else (None, None, "")
         documents: list[GivenChunk] = []
         missing = ""
@@ -194,7 +200,7 @@ class Translator:
         found: dict[Any, Any] = {}
         for _, field, key, name in telling:
             value = attributes[key]
-            if value is None or value == "":
+            if value in _NOTHING:
                 continue
             into, under = (found.setdefault(field, {}), name) if field in _ALL_KEPT else (found, field)
             if under not in into:

@@ -275,7 +275,12 @@ def _items(value: Any) -> list[Any]:
             return [value]
         system = _first(value, *_SYSTEM)
         content = system if isinstance(system, dict) else {"content": system}
-        return [*([{**content, "role": "system"}] if system else []), *_single(found)]
+        answer = value.get("structured_response")  # what an agent of LangChain ends with where a schema is asked for
+        return [
+            *([{**content, "role": "system"}] if system else []),
+            *_single(found),
+            *([{"role": "assistant", "content": as_json(answer)}] if answer is not None else []),
+        ]
     if not isinstance(value, list):
         raise expected("a list of messages", value)
     return _single(value)

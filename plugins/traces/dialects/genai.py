@@ -69,6 +69,7 @@ GENAI: Final = Dialect(
         "agent": {
             "name": ("gen_ai.agent.name", "gen_ai.workflow.name"),
             "inputs": ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events"),
+            "outputs": ("gen_ai.output.messages", "final_result"),
         },
         "tool": {
             "name": ("gen_ai.tool.name", "mcp.tool.name"),

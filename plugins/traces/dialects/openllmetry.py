@@ -6,12 +6,13 @@ from typing import Final
 
 from leadline.plugins.traces.dialects.table import Dialect
 
-_ASKS: Final = ("chat", "completion", "response")
-
 OPENLLMETRY: Final = Dialect(
     kinds={
         "gen_ai.operation.name": {"response": "llm", "vector_db_retrieve": "retriever"},
-        "llm.request.type": {"embedding": "other", "rerank": "other"} | dict.fromkeys(_ASKS, "llm"),
+        "llm.request.type": {
+            **dict.fromkeys(("chat", "completion", "response"), "llm"),
+            **dict.fromkeys(("embedding", "rerank"), "other"),
+        },
         "traceloop.span.kind": {"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"},
     },
     fields={

@@ -315,6 +315,61 @@ def test_the_first_dialect_that_knows_a_name_wins(of: Any) -> None:
     assert [of(document_)[0].model, of(document_, dialects=(mine, *DIALECTS))[0].model] == ["m", "m-2026"]
 
 
+def asked(question: str) -> str:
+    return json.dumps([{"role": "user", "parts": [{"type": "text", "content": question}]}])
+
+
+def test_calls_of_one_response_stand_in_one_message_with_its_text(of: Any) -> None:
+    said = [{"role": "assistant", "content": "Let me look."}]
+    said += [
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": name, "name": name, "arguments": {}}]}
+        for name in ("tide", "wind")
+    ]
+    [found] = of(document(chat(1, **{"gen_ai.output.messages": json.dumps(said)})))
+    assert texts(found) == ["user: Hi", "assistant: Let me look."]
+    assert [call.message for call in calls_of(found.messages)] == [1, 1]
+
+
+def test_content_that_openinference_was_told_to_hide_is_not_captured(of: Any) -> None:
+    hidden = {"openinference.span.kind": "LLM", "input.value": "__REDACTED__", "output.value": "__REDACTED__"}
+    counts = TraceCounts()
+    assert of(document(span(1, hidden)), counts=counts) == []
+    assert counts.not_captured == 1
+
+
+def test_what_an_agent_made_of_a_last_call_is_its_answer(of: Any) -> None:
+    call = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "final_result", "arguments": {}}]}]
+    agent = {"gen_ai.operation.name": "invoke_agent", "final_result": '{"metres":5.4}'}
+    state = {"messages": [{"type": "human", "content": "Hi"}], "structured_response": {"metres": 5.4}}
+    chain = {"traceloop.span.kind": "workflow", "traceloop.entity.output": json.dumps({"outputs": state})}
+    for above in (agent, chain):
+        spans = [span(1, {}), span(2, above, parentSpanId=f"{1:016x}")]
+        spans.append(chat(3, **{"gen_ai.output.messages": json.dumps(call)}) | {"parentSpanId": f"{2:016x}"})
+        [found] = of(document(*spans))
+        assert texts(found)[-1] == 'assistant: {"metres":5.4}'
+
+
+def test_an_agent_that_waits_for_a_tool_has_not_its_earlier_answer(of: Any) -> None:
+    call = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "ask", "arguments": {}}]}]
+    state = [{"type": "ai", "content": "Hello."}, {"type": "human", "content": "Hi"}, {"type": "ai", "tool_calls": []}]
+    chain = {"openinference.span.kind": "CHAIN", "output.value": json.dumps({"messages": state})}
+    inner = chat(2, **{"gen_ai.output.messages": json.dumps(call)}) | {"parentSpanId": f"{1:016x}"}
+    [found] = of(document(span(1, chain), inner))
+    assert texts(found) == ["user: Hi", "assistant: "]
+
+
+def test_a_call_that_failed_has_its_question_its_error_and_no_empty_answer(of: Any) -> None:
+    failed = {"status": {"code": 2, "message": 'down: 503Traceback (most recent call last):\n  File "/app.py", line 1'}}
+    empty = {"llm.output_messages.0.message.role": "assistant", "llm.input_messages.0.message.role": "user"}
+    empty |= {"openinference.span.kind": "LLM", "llm.input_messages.0.message.content": "Hi"}
+    agent = {"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": asked("Hi")}
+    for spans in ([span(1, empty)], [span(1, agent, **failed), span(2, SAID, parentSpanId=f"{1:016x}")]):
+        spans[-1] |= failed
+        counts = TraceCounts()
+        [found] = of(document(*spans), counts=counts)
+        assert (texts(found), found.error, counts.not_captured) == (["user: Hi"], "down: 503", 0)
+
+
 HOSTILE: list[tuple[Any, str]] = [
     ("not json at all {", "no JSON"),
     ("[1, null, 3]", "a document is no object"),
