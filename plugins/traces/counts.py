@@ -29,6 +29,7 @@ class TraceCounts:
         clocks: Spans that begin before their parents or end before they begin.
         unmatched: Calls of tools that no message has; they are steps.
         rewritten: Conversations whose history was shortened or summarised on the way.
+        apart: Scores and traces that stand in files of their own, and whose spans do not.
         too_large: Conversations of more spans or bytes than are put together at once.
         faults: What was wrong with the first malformed parts.
     """
@@ -50,6 +51,7 @@ class TraceCounts:
     clocks: int = 0
     unmatched: int = 0
     rewritten: int = 0
+    apart: int = 0
     too_large: int = 0
     faults: tuple[str, ...] = ()
 
@@ -112,6 +114,10 @@ _SENTENCES: Final = {
     "rewritten": (
         "conversation had its history shortened or summarised on the way",
         "conversations had their history shortened or summarised on the way",
+    ),
+    "apart": (
+        "score or trace has its spans in no file that is here",
+        "scores or traces have their spans in no file that is here",
     ),
     "too_large": (
         "conversation is too large to be put together and is not loaded",

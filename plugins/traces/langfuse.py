@@ -1,11 +1,13 @@
-"""Traces that Langfuse exports, as spans: with their observations, or observations alone.
+"""Traces that Langfuse exports, as spans: with their observations, or observations, traces and scores each alone.
 
-Its API names members ``traceId``, the files that it writes to a bucket ``trace_id``: both are read.
+Its API names members ``traceId``, the files that it writes to a bucket ``trace_id``: both are read, as JSON or CSV.
+What stands alone of a trace, or as a score, is a span without an id, which :mod:`leadline.plugins.traces.read` joins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Any, Final
 
 from leadline.plugins.traces.content import (
@@ -44,6 +46,10 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "observation": ("observationId", "observation_id"),
     "person": ("authorUserId", "author_user_id"),
     "label": ("stringValue", "string_value"),
+    "user": ("userId", "user_id"),
+    "type": ("dataType", "data_type"),
+    "sent": ("inputUsage", "input_usage", "promptTokens", "prompt_tokens"),
+    "received": ("outputUsage", "output_usage", "completionTokens", "completion_tokens"),
 }
 _SESSIONS: Final = ("gen_ai.conversation.id", "session.id")
 _KEPT: Final = ("tags", "userId", "user_id", "environment", "release", "version")
@@ -52,17 +58,42 @@ _PEOPLE: Final = frozenset({"ANNOTATION", "HUMAN"})
 
 
 def recognises(record: Mapping[str, Any]) -> bool:
-    """Say whether a record is a trace of Langfuse's with its observations, or an observation."""
+    """Say whether a record is a trace of Langfuse's with its observations or alone, an observation, or a score."""
     if isinstance(record.get("observations"), list):
         return isinstance(record.get("trace"), dict) or "sessionId" in record or "projectId" in record
-    return "type" in record and _of(record, "trace") is not None and any(name in record for name in _NAMES["parent"])
+    return recognises_names(record.keys())
+
+
+def recognises_names(names: Set[str]) -> bool:
+    """Say whether a record with these members is an observation, a trace or a score that stands alone."""
+    if _has(names, "trace") and _has(names, "parent"):
+        return "type" in names
+    return _is_score(names) or _is_trace(names)
+
+
+def _has(names: Set[str], name: str) -> bool:
+    return any(each in names for each in _NAMES[name])
+
+
+def _is_score(names: Set[str]) -> bool:
+    rated = _has(names, "trace") or _has(names, "session")
+    return rated and {"name", "source"} <= names and ("value" in names or _has(names, "label"))
+
+
+def _is_trace(names: Set[str]) -> bool:
+    return {"id", "timestamp", "release"} <= names and _has(names, "session") and _has(names, "user")
 
 
 def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
-    """Yield the spans of a trace, or of an observation that stands alone."""
+    """Yield the spans of a trace, or what a record is that stands alone."""
     observations = [each for each in listed(record.get("observations")) if isinstance(each, dict)]
     if not observations:
-        yield from [_span(record, record)] if _of(record, "trace") is not None else []
+        if _is_score(record.keys()):
+            yield from _scored(record)
+        elif _of(record, "trace") is not None:
+            yield _span(record, record)
+        elif _is_trace(record.keys()):
+            yield _trace(record)
         return
     trace = inside(record, "trace") or record
     known = {text(each.get("id")) for each in observations}
@@ -75,6 +106,30 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
             span.annotations = said
             span.metadata = {**span.metadata, **_facts(trace)} if each is root else span.metadata
         yield span
+
+
+def _trace(record: Mapping[str, Any]) -> TraceSpan:
+    """Return what is known of a trace whose observations stand elsewhere, or nowhere."""
+    begun = moment(record.get("timestamp"))
+    span = TraceSpan(
+        trace=text(record.get("id")),
+        id="",
+        kind="agent",
+        name=text(record.get("name")),
+        start_ns=begun,
+        end_ns=begun + round((amount(record.get("latency")) or 0) * 1e9) or 1,
+        session=text(_of(record, "session")),
+        metadata=_facts(record),
+    )
+    return with_content(span, record.get("input"), record.get("output"))
+
+
+def _scored(score: Mapping[str, Any]) -> Iterator[TraceSpan]:
+    """Yield the score of an observation, of a trace or of a session, which stands in a file of its own."""
+    session = text(_of(score, "session"))
+    trace = text(_of(score, "trace")) or f"session {session}"
+    if (said := _annotated(score)) is not None:
+        yield TraceSpan(trace, "", text(_of(score, "observation")), end_ns=1, session=session, annotations=(said,))
 
 
 def _of(record: Mapping[str, Any], name: str) -> Any:
@@ -128,17 +183,19 @@ def _usage(record: Mapping[str, Any]) -> Usage:
     usage, cost = inside({"": _of(record, "usage")}, ""), inside({"": _of(record, "cost")}, "")
     total = cost.get("total") if cost else _of(record, "total") or None
     return Usage(
-        input_tokens=count(first(usage, "input", "promptTokens", "input_tokens", "prompt_tokens")),
-        output_tokens=count(first(usage, "output", "completionTokens", "output_tokens", "completion_tokens")),
+        input_tokens=count(first(usage, "input", "input_tokens", *_NAMES["sent"]) or _of(record, "sent")),
+        output_tokens=count(first(usage, "output", "output_tokens", *_NAMES["received"]) or _of(record, "received")),
         cost_usd=amount(total),
     )
 
 
 def _annotated(score: Mapping[str, Any]) -> Annotated | None:
-    type_ = text(first(score, "dataType", "data_type"))
-    value = rating(
-        first(score, "value", *_NAMES["label"]) if type_ in ("", "NUMERIC", "BOOLEAN") else _of(score, "label")
-    )
+    type_ = text(_of(score, "type"))
+    given = _of(score, "label") if type_ not in ("", "NUMERIC", "BOOLEAN") else first(score, "value", *_NAMES["label"])
+    if type_ in ("NUMERIC", "BOOLEAN") and isinstance(given, str):  # a cell of a table
+        with suppress(ValueError):
+            given = float(given)
+    value = rating(given)
     if value is None or not text(score.get("name")):
         return None
     value = bool(value) if type_ == "BOOLEAN" and not isinstance(value, str) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from leadline.plugins.traces.content import (
@@ -21,6 +21,7 @@ from leadline.plugins.traces.content import (
     with_content,
 )
 from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, TraceSpan, Usage
+from leadline.tasks.load.columns import field_of
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "LLM": "llm",
@@ -37,13 +38,22 @@ _ERRORS: Final = frozenset({"ERROR", "STATUS_CODE_ERROR", "2"})
 
 
 def recognises(record: Mapping[str, Any]) -> bool:
-    """Say whether a record is a trace, or a row that has one."""
-    return bool(_trace(record))
+    """Say whether a record is a trace, a row that has one, or one of an inference table."""
+    return bool(_trace(record)) or "databricks_request_id" in record
+
+
+def recognises_names(names: Set[str]) -> bool:
+    """Say whether a table with these columns is one of traces: MLflow's, or an inference table of Databricks'."""
+    asked = {match.field for match in map(field_of, names) if match and match.clear} & {"question", "actual_answer"}
+    return "databricks_request_id" in names or ("trace" in names and (not asked or "spans" in names))
 
 
 def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """Yield the spans of a trace; where MLflow keeps them in a store of artifacts, one that says so."""
     trace = _trace(record)
+    if not trace:
+        yield _served(record)
+        return
     info = inside(trace, "info")
     metadata = inside(info, "trace_metadata") or inside(info, "request_metadata")
     id_ = text(first(info, "trace_id", "request_id")) or text(first(info, "client_request_id"))
@@ -66,10 +76,27 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
 
 def _trace(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the trace that a record is or has, empty where there is none."""
-    for found in (dict(record), inside(record, "trace")):
+    for found in (dict(record), inside(record, "trace"), inside(record, "response", "databricks_output", "trace")):
         if isinstance(opened(found.get("info")), dict) and _is_trace(inside(found, "info"), inside(found, "data")):
             return found
     return {}
+
+
+def _served(record: Mapping[str, Any]) -> TraceSpan:
+    """Return a row of an inference table that has no trace: what was asked and answered."""
+    begun, took = moment(record.get("timestamp_ms")), count(record.get("execution_time_ms")) or 0
+    id_ = text(record.get("databricks_request_id"))
+    failed = text(record.get("status_code")) not in ("", "200")
+    span = TraceSpan(
+        trace=id_,
+        id=id_,
+        kind="llm",
+        start_ns=begun,
+        end_ns=begun + took * 10**6 or 1,
+        error=f"the status was {record['status_code']}" if failed else None,
+        model=text(record.get("served_entity_id")),
+    )
+    return with_content(span, record.get("request"), record.get("response"))
 
 
 def _is_trace(info: Mapping[str, Any], data: Mapping[str, Any]) -> bool:

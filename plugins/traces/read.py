@@ -8,7 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,6 +127,7 @@ def _conversation(raws: Sequence[Raw | TraceSpan], translator: Translator) -> Co
         for raw in raws
         if not isinstance(raw, RawEvent)
     ]
+    spans = _joined(spans, translator.counts)
     return assemble(spans, translator.counts) if spans else None
 
 
@@ -136,6 +137,35 @@ class _Run:
 
     spans: list[bytes] = field(default_factory=list)
     named: tuple[int, str] | None = None
+
+
+def _joined(spans: list[TraceSpan], counts: TraceCounts) -> list[TraceSpan]:
+    """Return spans with what stands apart: spans without an id, of a trace or of one of its spans.
+
+    A trace that nothing else is known of is a span itself, where it has a question or an answer.
+    """
+    apart = [span for span in spans if not span.id]
+    if not apart:
+        return spans
+    found = {(span.trace, span.id): span for span in spans if span.id}
+    roots: dict[str, tuple[str, str]] = {}
+    for place, span in found.items():
+        if (span.trace, span.parent) not in found:
+            roots.setdefault(span.trace, place)
+    for span in apart:
+        if span.trace not in roots and (span.inputs or span.outputs):
+            roots[span.trace] = place = (span.trace, span.trace)
+            found[place] = replace(span, id=span.trace)
+            continue
+        root = roots.get(span.trace) or next(iter(roots.values()), ("", ""))
+        place = (span.trace, span.parent) if span.parent else root
+        if (home := found.get(place)) is None:
+            counts.apart += 1
+        else:
+            said = [each for each in span.annotations if each not in home.annotations]
+            metadata, session = {**span.metadata, **home.metadata}, span.session or home.session
+            found[place] = replace(home, annotations=[*home.annotations, *said], metadata=metadata, session=session)
+    return list(found.values())
 
 
 class _Store:

@@ -9,7 +9,9 @@ from collections.abc import Set
 from contextlib import suppress
 from typing import ClassVar, Final
 
+from leadline.plugins.traces import langfuse, mlflow
 from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.exports import exported
 from leadline.plugins.traces.flat import stand_alone
 from leadline.plugins.traces.otlp import SECTIONS
 from leadline.plugins.traces.read import conversations
@@ -70,9 +72,9 @@ class Traces(FileFormat):
     name = "traces"
     title = "Traces"
     recognised_by = (
-        "`resourceSpans` or `resourceLogs` (OTLP, also protobuf), `observations` (Langfuse), `info` beside `data` "
-        "(MLflow), `dotted_order` (LangSmith), a column `context.trace_id` (Phoenix), "
-        "`parentUuid` (Claude Code), `session_meta` (Codex); files and folders of them"
+        "`resourceSpans` or `resourceLogs` (OTLP, also protobuf), `observations` (Langfuse, also its scores and CSV), "
+        "`info` beside `data` or a column `trace` (MLflow), `dotted_order` (LangSmith), a column `context.trace_id` "
+        "(Phoenix), `parentUuid` (Claude Code), `session_meta` (Codex); files, folders and patterns of them"
     )
     answer_column = "messages"
     columns: ClassVar[Columns] = {}
@@ -81,17 +83,24 @@ class Traces(FileFormat):
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that records are spans, or attributes of some that stand alone."""
-        return 0.97 if "context.trace_id" in names or (stand_alone(names) and not sections) else 0
+        alone = langfuse.recognises_names(names) or stand_alone(names)
+        if "context.trace_id" in names or (alone and not sections):
+            return 0.97
+        return 0.75 if mlflow.recognises_names(names) and not sections else 0
 
     @classmethod
     def reads(cls, source: SourceFile) -> bool:
         """Return whether a file, or one in a folder, is of traces."""
-        return any(map(_is_of_traces, [part.head for _, part in source.parts] or [source.head]))
+        parts = [part for _, part in source.parts]
+        if any(_is_of_traces(each.head) for each in parts or [source]):
+            return True
+        return any(exported(part.path, TraceCounts()) is not None for part in parts)
 
     def read_source(self) -> None:
         """Stage the conversations of all traces."""
-        counts = TraceCounts()
-        for number, conversation in enumerate(conversations([self.source.path], counts=counts), start=1):
+        counts, source = TraceCounts(), self.source
+        paths = [source.path] if source.path.is_dir() else [part.path for _, part in source.parts] or [source.path]
+        for number, conversation in enumerate(conversations(paths, counts=counts), start=1):
             self.stage_conversation(Place(number, ""), conversation)
             self.batches.end_of_record(sum(len(message["content"]) for message in conversation.messages))
         for sentence in counts.sentences():

@@ -7,15 +7,18 @@ ground truth, every JSON list is the results of a model called after the file.
 from __future__ import annotations
 
 import csv
+import fnmatch
 import hashlib
 import io
 import json
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -49,6 +52,9 @@ PREDICTIONS: Final = "predictions"
 _MEMBERS: Final = frozenset({GROUND_TRUTH, PREDICTIONS, "format", "geometry", "name"})
 _MOST_FILES: Final = 500
 """Files of a folder: each is open until it is read, so that no other takes its place."""
+_BUCKET: Final = re.compile(r"(?:s3|gs|az|abfs)://")
+_PATTERN: Final = re.compile(r"[*?\[]")
+_SEVERAL: Final = "several files are read together if they are traces; any other dataset is one file"
 _LONGEST: Final = 1024 * 1024
 """Bytes of a manifest."""
 
@@ -66,6 +72,7 @@ class SourceFile:
         parts: The files that it names, each with the key of its model or "": those of a COCO manifest.
         content: What is read in its place where it is a folder.
         refusal: Why it is no dataset, unless a format reads whole files and takes it; else ``""``.
+        copied: The folder that has it as long as somebody refers to it, of what lies in a bucket.
     """
 
     path: Path
@@ -77,15 +84,19 @@ class SourceFile:
     parts: tuple[tuple[str, SourceFile], ...] = ()
     content: bytes | None = None
     refusal: str = ""
+    copied: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> SourceFile:
+    def at(cls, path: str | os.PathLike[str], name: str = "") -> SourceFile:
         """Look at a file.
+
+        Args:
+            name: It as the user named it, where that is not its path.
 
         Raises:
             DatasetError: It is missing, no regular file, unreadable or empty.
         """
-        name = os.fspath(path)
+        name = name or os.fspath(path)
         target = located(path)
         try:
             status = target.stat()
@@ -304,17 +315,70 @@ def separator_line(head: bytes) -> bytes:
 
 
 def source_at(path: str | os.PathLike[str]) -> SourceFile:
-    """Look at what a user named as a dataset: a file, a manifest with the files that it names, or a folder.
+    """Look at what a user named as a dataset: a file, a manifest with the files that it names, a folder, or a pattern.
+
+    Each may lie in a bucket: ``s3://``, ``gs://`` or ``az://``.
 
     Raises:
         DatasetError: Something of it is missing, unreadable or of no use.
+        StoreError: The bucket cannot be reached.
     """
-    place = located(path)
+    name = os.fspath(path)
+    if _BUCKET.match(name):
+        copied = tempfile.TemporaryDirectory(prefix="leadline-bucket-")
+        return replace(_local(_downloaded(name, Path(copied.name)), name), copied=copied)
+    return _local(located(path), name)
+
+
+def _local(place: Path, name: str) -> SourceFile:
+    """Look at a file, a folder or the files of a pattern.
+
+    Args:
+        name: It as the user named it.
+    """
     if os.path.isdir(place):  # noqa: PTH112 - a name that no file can have is no folder
-        return _folder(os.fspath(path), place)
-    source = SourceFile.at(path)
+        return _folder(name, place)
+    if _PATTERN.search(str(place)) and not os.path.exists(place):  # noqa: PTH110 - as above
+        found = map(Path, sorted(glob(str(place), recursive=True)))  # noqa: PTH207 - it may begin anywhere
+        files = [path for path in found if path.is_file()]
+        if len(files) != 1:
+            return _files(name, place, files, _SEVERAL if files else "no file is called so")
+        place = files[0]
+    source = SourceFile.at(place, name)
     manifest = _manifest(source)
     return source if manifest is None else _with_parts(source, manifest)
+
+
+def _downloaded(url: str, folder: Path) -> Path:
+    """Copy an object, those below a folder, or those of a pattern into a folder; return the place of what was named.
+
+    Raises:
+        DatasetError: There are none, or too many.
+    """
+    from leadline.tasks.store.object_storage import Bucket  # its client takes long to import
+
+    address, _, options = url.partition("?endpoint_override")
+    options = f"?endpoint_override{options}" if options else ""
+    address = address.rstrip("/")
+    found = _PATTERN.search(address)
+    above = address[: found.start() if found else None].rpartition("/")[0]
+    last = address[len(above) + 1 :]
+    if not above.partition("://")[2]:
+        raise _refused(url, "this is a bucket; name a file, a folder or a pattern in it")
+    bucket = Bucket.at(above + options)
+    if found:
+        wanted = re.compile(fnmatch.translate(last.replace("**/", "*")))
+        names = [each for each in bucket.objects("") if wanted.fullmatch(each)]
+    else:
+        names = [last] if bucket.version(last) else list(bucket.objects(last))
+    if not names:
+        raise _refused(url, "there is no such object, and none below it")
+    if len(names) > _MOST_FILES:
+        raise _refused(url, f"these are more than {_MOST_FILES:,} files")
+    for each in names:
+        (folder / each).parent.mkdir(parents=True, exist_ok=True)
+        bucket.get(each, folder / each)
+    return folder / last
 
 
 def _manifest(source: SourceFile) -> dict[str, Any] | None:
@@ -344,7 +408,7 @@ def _with_parts(source: SourceFile, manifest: dict[str, Any]) -> SourceFile:
             faults.append(Fault(source.name, None, column, message))
             continue
         try:
-            parts.append((key, SourceFile.at(os.path.join(os.path.dirname(source.name), file))))  # noqa: PTH118, PTH120 - as named
+            parts.append((key, _named(source.path.parent / file, os.path.dirname(source.name))))  # noqa: PTH120 - as named
         except DatasetError as error:
             faults += error.faults
     if faults:
@@ -364,10 +428,15 @@ def _refusal(key: str, file: object, *, is_truth: bool) -> str:
     return ""
 
 
+def _named(path: Path, folder: str) -> SourceFile:
+    """Look at a file in a folder that the user named so."""
+    return SourceFile.at(path, os.path.join(folder, path.name))  # noqa: PTH118 - as named
+
+
 def _folder(name: str, place: Path) -> SourceFile:
     """Take the manifest that stands in a folder, or make one of its files."""
     files = sorted(path for path in place.iterdir() if path.suffix.lower() == ".json" and path.is_file())
-    found = {path.name: SourceFile.at(os.path.join(name, path.name)) for path in files}  # noqa: PTH118 - as named
+    found = {path.name: _named(path, name) for path in files}
     truths = [file for file, source in found.items() if source.head.lstrip().startswith(b"{")]
     results = [file for file, source in found.items() if source.head.lstrip().startswith(b"[")]
     manifests = [(found[file], manifest) for file in truths if (manifest := _manifest(found[file])) is not None]
@@ -387,10 +456,16 @@ def _folder(name: str, place: Path) -> SourceFile:
 
 
 def _files_in(name: str, place: Path, refusal: str) -> SourceFile:
-    """Take the files in a folder and below it that are not empty, for a format that reads whole files."""
-    files = [path for path in sorted(place.rglob("*")) if path.is_file() and path.stat().st_size]
+    """Take the files in a folder and below it."""
+    return _files(name, place, sorted(place.rglob("*")), refusal)
+
+
+def _files(name: str, place: Path, paths: Sequence[Path], refusal: str) -> SourceFile:
+    """Take those of some files that are not empty, for a format that reads whole files."""
+    files = [path for path in paths if path.is_file() and path.stat().st_size]
     if len(files) > _MOST_FILES:
-        raise DatasetError([Fault(name, None, "", f"the folder has more than {_MOST_FILES:,} files")])
+        raise DatasetError([Fault(name, None, "", f"these are more than {_MOST_FILES:,} files")])
     parts = tuple(("", SourceFile.at(path)) for path in files)
-    content = json.dumps([str(path.relative_to(place)) for path in files]).encode()
+    above = place if place.is_dir() else Path(os.path.commonpath([path.parent for path in files] or [place.parent]))
+    content = json.dumps([str(path.relative_to(above)) for path in files]).encode()
     return SourceFile(place, name, len(content), 0, content, parts=parts, content=content, refusal=refusal)
