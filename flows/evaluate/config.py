@@ -66,6 +66,9 @@ class EvaluateConfig(FormModel):
     format: FormatName = Field("auto", title="Format", description="How the file is read.")
     map: ColumnMapping = Field({})
     model_name: ModelNaming = ""
+    corpus: Annotated[
+        str | None, NoCredentials, Option("--corpus", metavar="FILE", group=OptionGroup.DATA, advanced=True)
+    ] = Field(None, description="File with the texts of documents, by the ids that retrievals recorded. Default: none.")
     judges: Judges = Field(Judges(), description="Who judges, and what it may cost.")
     models: Models = Field(Models(), description="Local models and text handling.")
     fail_on: FailOnSeverity = FailOn.NEVER

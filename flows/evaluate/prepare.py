@@ -167,7 +167,7 @@ def prepare(
     policy = load_policy(config.policy).asking(config.ask)
     store = Store.open(config.store)
     settings = with_epochs(store, settings)
-    how = reading(config.map, format=config.format, model_name=config.model_name)
+    how = reading(config.map, format=config.format, model_name=config.model_name, corpus=config.corpus)
     with in_part("load"):
         loaded = (load or partial(load_dataset, shared=False))(store, config.dataset, **how)
     loaded.require_models([*config.model_keys, *named_models(choice.evaluators)])

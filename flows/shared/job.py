@@ -258,17 +258,25 @@ class Job(ABC, Generic[C, K, S, R]):
         return self.timed(self.run(config, found, steps), round(time.monotonic() - began, 2))
 
 
-def reading(columns: ColumnMap, *, format: str = "auto", model_name: str = "") -> dict[str, Any]:  # noqa: A002
+def reading(
+    columns: ColumnMap,
+    *,
+    format: str = "auto",  # noqa: A002
+    model_name: str = "",
+    corpus: str | None = None,
+) -> dict[str, Any]:
     """Return the options of :func:`leadline.tasks.load.dataset.load_dataset` for what a user asked for.
 
     Args:
         columns: The mapping of columns for this file; that of ``leadline.toml`` comes after it.
         model_name: The model whose answers name none.
+        corpus: A file with the texts of documents that were recorded by their ids.
 
     Raises:
         UsageError: ``leadline.toml`` is broken.
     """
-    return {"format": format, "columns": columns, "default_columns": project_map(), "model_name": model_name}
+    how = {"format": format, "columns": columns, "default_columns": project_map(), "model_name": model_name}
+    return how | ({"corpus": corpus} if corpus else {})
 
 
 def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> Path:

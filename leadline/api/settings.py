@@ -30,6 +30,7 @@ class AcceptedSettings(TypedDict, total=False):
     format: str
     map: Mapping[str, str | list[str]]
     model_name: str
+    corpus: str | None
     judges: Judges | Mapping[str, Any]
     models: Models | Mapping[str, Any]
     fail_on: Literal["high", "medium", "never"]

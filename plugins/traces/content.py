@@ -27,6 +27,8 @@ _NAMED: Final[Mapping[Role, tuple[str, ...]]] = {
 
 _CONTENTS: Final = ("page_content", "pageContent", "content", "text")
 _URIS: Final = ("doc_uri", "uri", "url", "source", "id", "document_id")
+_IDS: Final = ("id", "document_id")
+"""Names that come first where there is no text: a corpus has it by the id."""
 _LISTS: Final = ("documents", "output", "results", "matches")
 _CALLED_WITH: Final = frozenset({"inputs", "input", "input_str", "args", "kwargs", "tags", "metadata"})
 """Members of the object that LangChain's callbacks and decorators record around a tool's arguments."""
@@ -319,18 +321,19 @@ def documents_in(value: Any) -> tuple[list[GivenChunk], str]:
     missing = ""
     for element in value:
         content, uri = (element, "") if isinstance(element, str) else _document(inside(element))
-        if content:
+        if content or uri:
             chunks += given_chunks([(content, uri)])
-        else:
+        if not content:
             missing = IDS_ONLY if uri or missing == IDS_ONLY else NOT_CAPTURED
     return chunks, missing
 
 
 def _document(record: dict[str, Any]) -> tuple[str, str]:
     record = inside(record, "kwargs") or inside(record, "document") or record
-    further = inside(record, "metadata")
-    uris = (text(its.get(name)) for name in _URIS for its in (record, further))
-    return text(first(record, *_CONTENTS)), next(filter(None, uris), "")
+    further, content = inside(record, "metadata"), text(first(record, *_CONTENTS))
+    names = _URIS if content else (*_IDS, *_URIS)
+    uris = (text(its.get(name)) for name in names for its in (record, further))
+    return content, next(filter(None, uris), "")
 
 
 def _without_tools(given: Any) -> tuple[Any, list[Any]]:

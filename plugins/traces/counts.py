@@ -93,8 +93,8 @@ _SENTENCES: Final = {
         "calls of models keep their content at another place, which is not read",
     ),
     "ids_only": (
-        "retrieval has ids of documents only; without their texts nothing about contexts can be measured",
-        "retrievals have ids of documents only; without their texts nothing about contexts can be measured",
+        "retrieval has ids of documents only; --corpus FILE gives their texts, or contexts cannot be measured",
+        "retrievals have ids of documents only; --corpus FILE gives their texts, or contexts cannot be measured",
     ),
     "malformed": ("span or document could not be read", "spans or documents could not be read"),
     "unreadable": (

@@ -22,10 +22,11 @@ from leadline.plugins.traces.dialects.table import Dialect
 from leadline.plugins.traces.exports import exported
 from leadline.plugins.traces.otlp import Raw, RawEvent, RawSpan, read_file
 from leadline.plugins.traces.sessions import LOOKED_AT, is_of_session, sessions
-from leadline.plugins.traces.span import Annotated, TraceSpan, Usage
+from leadline.plugins.traces.span import IDS_ONLY, Annotated, TraceSpan, Usage
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.db import sql
 from leadline.tasks.load.conversation import Conversation
+from leadline.tasks.load.corpus import DocumentTexts
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MIB
 
 __all__ = ["TraceCounts", "conversations"]
@@ -50,6 +51,7 @@ def conversations(
     *,
     counts: TraceCounts | None = None,
     dialects: Sequence[Dialect] = DIALECTS,
+    corpus: DocumentTexts | None = None,
 ) -> Iterator[Conversation]:
     """Yield the conversations in files and folders of traces, in the order in which they begin there.
 
@@ -59,6 +61,7 @@ def conversations(
     Args:
         counts: Is filled while conversations are taken, and complete after the last one.
         dialects: Tables of names, in the order in which they are asked.
+        corpus: Has the texts of documents that were recorded by their ids.
 
     Raises:
         DatasetError: A file cannot be opened.
@@ -82,7 +85,7 @@ def conversations(
                 except OSError as error:
                     raise DatasetError([Fault(str(file), None, "", f"the file cannot be read: {error}")]) from None
         for raws in store.grouped(counts):
-            if (found := _conversation(raws, translator)) is not None:
+            if (found := _conversation(raws, translator, corpus)) is not None:
                 yield found
         yield from sessions(of_agents, counts)
 
@@ -117,7 +120,9 @@ def _plain(file: Path, folder: Path, counts: TraceCounts) -> Path:
     return place
 
 
-def _conversation(raws: Sequence[Raw | TraceSpan], translator: Translator) -> Conversation | None:
+def _conversation(
+    raws: Sequence[Raw | TraceSpan], translator: Translator, corpus: DocumentTexts | None
+) -> Conversation | None:
     events: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
     for raw in raws:
         if isinstance(raw, RawEvent):
@@ -127,7 +132,7 @@ def _conversation(raws: Sequence[Raw | TraceSpan], translator: Translator) -> Co
         for raw in raws
         if not isinstance(raw, RawEvent)
     ]
-    spans = _joined(spans, translator.counts)
+    spans = [_with_texts(span, corpus) if span.documents else span for span in _joined(spans, translator.counts)]
     return assemble(spans, translator.counts) if spans else None
 
 
@@ -137,6 +142,16 @@ class _Run:
 
     spans: list[bytes] = field(default_factory=list)
     named: tuple[int, str] | None = None
+
+
+def _with_texts(span: TraceSpan, corpus: DocumentTexts | None) -> TraceSpan:
+    """Return what a retriever found, without the documents that have no text here."""
+    if corpus is None:
+        documents = [chunk for chunk in span.documents if chunk["content"]]
+    else:
+        documents = [found for chunk in span.documents if (found := corpus.with_text(chunk)) is not None]
+    missing = span.missing if len(documents) < len(span.documents) or span.missing != IDS_ONLY else ""
+    return replace(span, documents=documents, missing=missing)
 
 
 def _joined(spans: list[TraceSpan], counts: TraceCounts) -> list[TraceSpan]:

@@ -100,7 +100,7 @@ class Traces(FileFormat):
         """Stage the conversations of all traces."""
         counts, source = TraceCounts(), self.source
         paths = [source.path] if source.path.is_dir() else [part.path for _, part in source.parts] or [source.path]
-        for number, conversation in enumerate(conversations(paths, counts=counts), start=1):
+        for number, conversation in enumerate(conversations(paths, counts=counts, corpus=self.corpus), start=1):
             self.stage_conversation(Place(number, ""), conversation)
             self.batches.end_of_record(sum(len(message["content"]) for message in conversation.messages))
         for sentence in counts.sentences():

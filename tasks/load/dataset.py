@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.files import digest
 from leadline.tasks.load.columns import LABELS, ColumnMap, ColumnNames, map_columns
+from leadline.tasks.load.corpus import DocumentTexts
 from leadline.tasks.load.formats.base import FileFormat
 from leadline.tasks.load.formats.registry import AUTO, get_format
 from leadline.tasks.load.readers import Container, Layout
@@ -90,6 +91,7 @@ def load_dataset(
     default_columns: ColumnMap | None = None,
     model_name: str = "",
     shared: bool = True,
+    corpus: str | Path | None = None,
 ) -> LoadedDataset:
     """Load a file of cases and answers into the store; a file that was loaded before is not read again.
 
@@ -103,6 +105,7 @@ def load_dataset(
         default_columns: The same for any file; columns that this one does not have are a warning.
         model_name: The model whose answers name none; by default it is called after the file.
         shared: Give it to the other hosts, and tell them that it is used now.
+        corpus: A file with the texts of documents that retrievals recorded by their ids.
 
     Raises:
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
@@ -118,6 +121,7 @@ def load_dataset(
         peeked = peek(source, layout)
         named = map_columns(peeked.columns, columns or {}, default_columns, file=source.name)
         recognised = asked or format_of(source, replace(peeked, columns=named))
+    texts = DocumentTexts(corpus) if corpus else None
     identity = digest(
         {
             "bytes": source.fingerprint(),
@@ -130,6 +134,7 @@ def load_dataset(
         | ({"columns": dict(named.asked)} if recognised.is_changed_by(named) else {})
         | ({"warnings": named.warnings} if named.warnings else {})
         | ({"model": model_name} if model_name else {})
+        | ({"corpus": texts.source.fingerprint()} if texts else {})
         | ({"labels": 1} if LABELS in named.names else {})
         | (
             {"conversations": 3 if cases_only else 2}
@@ -142,7 +147,9 @@ def load_dataset(
     if not reused:
         from leadline.tasks.load.importing import import_file  # Arrow, which a file that was loaded before needs not
 
-        import_file(store, folder, source, layout, recognised, named, model_name=model_name, cases_only=cases_only)
+        import_file(
+            store, folder, source, layout, recognised, named, model_name=model_name, cases_only=cases_only, corpus=texts
+        )
     if shared:
         store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))

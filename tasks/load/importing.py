@@ -15,12 +15,13 @@ from leadline.evaluators.ground import count, nouns
 from leadline.evaluators.text.conditions import ConditionError, parse
 from leadline.tasks.db import sql
 from leadline.tasks.ground.files import publish_folder, write_json
+from leadline.tasks.load.corpus import IDS, TEXTS, DocumentTexts
 from leadline.tasks.load.dataset_models import DatasetModels, Model
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.formats.base import FileFormat
-from leadline.tasks.load.limits import COLUMNS_FROM
+from leadline.tasks.load.limits import COLUMNS_FROM, FREE_EXPANSION
 from leadline.tasks.load.readers import Block, Container, Layout
-from leadline.tasks.load.sniff import read_blocks
+from leadline.tasks.load.sniff import layout_of, read_blocks, read_items
 from leadline.tasks.load.source import IMPORT_VERSION, SourceFile, undated
 from leadline.tasks.load.staging import CASE_FIELDS, Batches, staging, write_tables
 from leadline.tasks.load.values import shown
@@ -49,6 +50,7 @@ def import_file(
     *,
     model_name: str,
     cases_only: bool,
+    corpus: DocumentTexts | None = None,
 ) -> None:
     """Read a file into a folder of the store, which appears when all of it is right.
 
@@ -56,6 +58,7 @@ def import_file(
         kind: The class of the file's format.
         columns: Names of its columns, with the user's mapping.
         model_name: The model whose answers name none, ``""`` where the user says nothing.
+        corpus: Has the texts of documents that were recorded by their ids.
 
     Raises:
         DatasetError: The file cannot be evaluated; the error lists every fault found.
@@ -66,7 +69,12 @@ def import_file(
         with Batches(staged, faults, file_size=source.total_size) as batches:
             cells = layout.container is Container.CSV
             reader = kind(source, batches, models, faults, cells=cells, cases_only=cases_only, named=columns)
+            if corpus is not None:
+                _fill(corpus)
+                reader.corpus = corpus
             _read(reader, layout)
+            if corpus is not None:
+                reader.warn(corpus.sentence())
             batches.finish()
         reader.finish()
         if not cases_only:
@@ -89,6 +97,21 @@ def import_file(
         publish_folder(folder, fill)
 
 
+def _fill(corpus: DocumentTexts) -> None:
+    """Read the texts of a corpus."""
+    source = corpus.source
+    faults = Faults(source.name)
+    if source.refusal:
+        faults.stop(None, "", "a corpus is one file")
+    for item in read_items(source, layout_of(source), faults):
+        if not corpus.add(item.value):
+            faults.add(item.place, "", f"expected an id ({', '.join(IDS)}) and a text ({', '.join(TEXTS)})")
+        if corpus.size > FREE_EXPANSION:
+            faults.stop(item.place, "", "the texts of the corpus are more than are kept in memory (1 GiB)")
+    if faults:
+        faults.refuse()
+
+
 def _read(reader: DatasetFormat, layout: Layout) -> None:
     """Stage all records; what is wrong with one is noted, and the next is read."""
     if isinstance(reader, FileFormat):
@@ -105,7 +128,7 @@ def _read(reader: DatasetFormat, layout: Layout) -> None:
 
 def can_stage_records(reader: DatasetFormat) -> bool:
     """Return whether records of a format can be read column by column; a subclass has to say so itself."""
-    return vars(type(reader)).get("by_columns") is not None and not reader.cases_only
+    return vars(type(reader)).get("by_columns") is not None and not (reader.cases_only or reader.corpus)
 
 
 def _is_staged(reader: DatasetFormat, block: Block) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -271,6 +272,15 @@ def test_absurd_lines_cost_no_more_than_what_stands_in_them(tmp_path: Path, line
     path.write_bytes(path.read_bytes()[:-30] + b"\n[1]\n\xff\n")
     [found] = conversations([path], counts=counts)
     assert len(turns_of(found.messages)) == 2
+
+
+@pytest.mark.parametrize("lines", [CLAUDE, CODEX], ids=["claude", "codex"])
+def test_other_ids_and_a_later_day_change_nothing(tmp_path: Path, lines: list[Line]) -> None:
+    content = json.dumps(lines)
+    for old, new in ((r'"u(\d+)"', r'"x\1"'), (r'"([tc]\d)"', r'"call_\1"'), (r'"msg_', '"m'), ('"a1"', '"b2"')):
+        content = re.sub(old, new, content)
+    content = content.replace("2026-06-15", "2031-02-03").replace("2026-01-02", "2031-02-03")
+    assert read(tmp_path / "new.jsonl", json.loads(content)) == read(tmp_path / "old.jsonl", lines)
 
 
 def test_lines_in_a_circle_and_a_huge_session_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,12 @@ from leadline.tasks.load.dataset_models import DatasetModels
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.label import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
+from leadline.tasks.load.messages import given_chunks
 from leadline.tasks.load.readers import Item
 from leadline.tasks.load.readers.json_records import TITLE
 from leadline.tasks.load.source import SourceFile
 from leadline.tasks.load.values import (
+    Chunks,
     Reading,
     ValueFault,
     anything,
@@ -46,6 +48,7 @@ from leadline.tasks.load.values import (
 )
 
 if TYPE_CHECKING:
+    from leadline.tasks.load.corpus import DocumentTexts
     from leadline.tasks.load.staging import Batches
 
 Values: TypeAlias = dict[str, Any]
@@ -165,6 +168,7 @@ class DatasetFormat(ABC):
         flat: The columns of flat records.
         labels: The column of people's labels.
         label_names: Names of the metrics that have labels, with the number of labels.
+        corpus: Has the texts of documents that were recorded by their ids.
 
     Args:
         source: The file that is read.
@@ -214,6 +218,7 @@ class DatasetFormat(ABC):
         taken = not self.is_flat or LABELS in self.columns or LABELS in self.keeps
         self.labels = LabelColumn.of(self._named, cells=cells, taken=taken)
         self.label_names: dict[str, int] = {}
+        self.corpus: DocumentTexts | None = None
         self.flat = self.table(self.columns, DEFAULTS)
         if self.is_flat:
             self.flat.learn(self._early())
@@ -516,7 +521,7 @@ class DatasetFormat(ABC):
             case,
             self.models.of_answer(model, place),
             get("answer"),
-            get("context", []),
+            self._with_texts(get("context", [])),
             get("error"),
             (get("duration_s"), get("cost_usd"), get("input_tokens"), get("output_tokens")),
             self._metadata(place, get("row_metadata", {}) | others) if others or "row_metadata" in values else "{}",
@@ -524,6 +529,13 @@ class DatasetFormat(ABC):
         )
         if PEOPLE in values:
             self._stage_labels(values[PEOPLE])
+
+    def _with_texts(self, found: Chunks) -> Chunks:
+        """Return retrieved chunks with the texts of those that are ids."""
+        if self.corpus is None:
+            return found
+        given = [self.corpus.with_text(chunk) for chunk in given_chunks(found)]
+        return [(chunk["content"], chunk.get("doc_uri")) for chunk in given if chunk is not None]
 
     def note_blank(self) -> None:
         """Have empty cells of a column of answers taken for empty answers."""
