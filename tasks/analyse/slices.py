@@ -32,6 +32,7 @@ import scipy
 from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, one_line
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import lines_shown, records, replace_lines, show_targets, sql
+from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
 from leadline.tasks.statistics.statistics import Sample, mean_interval
 
 if TYPE_CHECKING:
@@ -434,15 +435,3 @@ def permutation_p(
     wanted = np.where((deviation > 0) == (skew > 0), above, below)
     tail = np.where(flat, scipy.special.ndtr(-np.abs(z)), wanted)
     return np.where(constant | (size == 0), 1.0, np.minimum(1.0, 2 * tail))
-
-
-def benjamini_hochberg(p_values: Numbers) -> Numbers:
-    """Return q-values: the least rate of false discoveries at which each p-value is a discovery."""
-    n = len(p_values)
-    if not n:
-        return p_values
-    order = np.argsort(p_values)
-    scaled = p_values[order] * n / np.arange(1, n + 1)
-    q_values = np.empty(n)
-    q_values[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
-    return q_values

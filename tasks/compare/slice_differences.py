@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, UsageError, listing, one_line
-from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, LEAST_CASES, benjamini_hochberg, slice_in_words
+from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, LEAST_CASES, slice_in_words
 from leadline.tasks.compare.results import Change, MetricComparison, SliceComparison
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
 from leadline.tasks.compare.verdicts import label
 from leadline.tasks.db import records, sql
+from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
 from leadline.tasks.statistics.paired import PairedSeries, measure
 
 if TYPE_CHECKING:

@@ -51,6 +51,12 @@ class RunLine:
         instrument: Number of problems of the instrument or the data.
         coverage: Share of scores that were measured, if there are any.
         flow_run: Id of the Prefect flow run that made it, or "".
+        dataset_digest: What identifies the dataset's content.
+        version: Leadline's version.
+        team: The team that its judge calls were charged to, or "".
+        questions: Outcomes of the questions of the verdict.
+        work: Numbers of scores ``reused``, ``computed``, ``scored`` and ``unscored``, where they are known.
+        judged: The judge calls as its record has them, empty without any.
     """
 
     id: str
@@ -69,6 +75,12 @@ class RunLine:
     coverage: float | None
     tags: tuple[str, ...]
     flow_run: str
+    dataset_digest: str
+    version: str
+    team: str
+    questions: Mapping[str, str]
+    work: Mapping[str, int | None]
+    judged: Mapping[str, Any]
 
     @property
     def verdict(self) -> str:
@@ -207,6 +219,17 @@ def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
         coverage=facts.coverage,
         tags=tuple(_short(tag) for tag in sorted(record.get("tags") or ())),
         flow_run=_short(record.get("flow_run") or ""),
+        dataset_digest=str(record.get("dataset") or ""),
+        version=_short((record.get("versions") or {}).get("leadline") or ""),
+        team=_short(((record.get("config") or {}).get("judges") or {}).get("team") or ""),
+        questions={str(line["question"]): str(line["outcome"]) for line in record.get("questions") or ()},
+        work={
+            "reused": facts.reused,
+            "computed": facts.computed,
+            "scored": facts.scored,
+            "unscored": facts.unscored,
+        },
+        judged=record.get("judge_calls") or {},
     )
 
 

@@ -17,6 +17,7 @@ Layout, below the store's root::
     versions/<digest>/                  which run belongs to a version of a model, and its answers
     ledger.sqlite                       every judge call, unless another ledger is named
     server-limits/                      how many calls at once judges' servers took in the last day
+    history/                            what was measured in each run, gathered for trends; may be deleted
     staging/, tmp/                      scratch files of loads, collections, queries and comparisons in work
 
 A file appears under its final name complete or not at all: it is written beside it, brought to disk, and renamed.

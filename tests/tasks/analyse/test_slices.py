@@ -23,13 +23,13 @@ from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.slices import (
     LEAST_CASES,
     ChosenColumn,
-    benjamini_hochberg,
     find_slices,
     permutation_p,
     require_columns,
     slice_in_words,
 )
 from leadline.tasks.db import open_run
+from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
 from leadline.tasks.statistics.statistics import Sample, mean_interval
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run, table
 

@@ -1,0 +1,135 @@
+"""The page of trends: what it draws, says and links, of any text and of a store that is not read yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import numpy as np
+from starlette.testclient import TestClient
+
+from leadline.plugins.ui.app import protected, workbench
+from leadline.plugins.ui.pages import trends as module
+from leadline.tasks.runs import run_index
+from leadline.tasks.runs.history import History
+from leadline.tasks.runs.run_index import RunIndex
+from leadline.tasks.store.store import Run, Store
+from tests.support.stores.runs import make_run
+
+TOKEN = "a token for the page"
+HOSTILE = '<script>alert(1)</script>"\x1b[31m'
+START = datetime(2026, 9, 1, 2, 0, tzinfo=UTC)
+
+
+def reader(store: Store) -> TestClient:
+    """Return a client that has been let in, to a store that was read to its end."""
+    History(store, RunIndex(store)).gather(600)
+    web = TestClient(protected(workbench(store), TOKEN), follow_redirects=False)
+    assert web.get("/", params={"token": TOKEN}).status_code == 303
+    return web
+
+
+def night(store: Store, number: int, value: float, *, config: str = "cfg", judge: str = "", **record: Any) -> Run:
+    """Make the run of a night, in which BLEU of beta has a value."""
+    started = START + timedelta(days=number)
+    run = make_run(store, f"{started:%Y%m%d}-{number:03}", record={"started": started.isoformat(), **record})
+    identity = f'{{"judge": {{"model": "{judge}"}}}}' if judge else "{}"
+    with duckdb.connect(str(run.database)) as connection:
+        connection.execute("UPDATE evaluators SET config = ?, identity = ?", [config, identity])
+        connection.execute(
+            "UPDATE aggregates SET value = ?, ci_low = ?, ci_high = ?", [value, value - 0.04, value + 0.04]
+        )
+    return run
+
+
+def nights(store: Store, values: Sequence[float], **more: Any) -> list[Run]:
+    return [night(store, number, value, **more) for number, value in enumerate(values)]
+
+
+def wobble(count: int) -> list[float]:
+    return [float(value) for value in np.random.default_rng(1).normal(0.8, 0.01, count)]
+
+
+def test_a_drop_is_told_at_the_head_with_its_run_and_what_stayed(store: Store) -> None:
+    values = [value - 0.1 * (number >= 14) for number, value in enumerate(wobble(20))]
+    runs = nights(store, values, judge="judge-a")
+    page = reader(store).get("/trends").text
+    said = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
+    expected = rf"worse Since run {runs[14].id} of 2026-09-15, BLEU of beta is 1\d points lower \(\d+ to 1\d\): "
+    assert re.search(expected + "same judge, same dataset.", said), said[:900]
+    assert page.count('class="ring"') == 1
+
+
+def test_every_point_links_to_its_run_and_the_table_has_the_same_numbers(store: Store) -> None:
+    runs = nights(store, [0.71, 0.72, 0.73], tags={"production": "x"})
+    page = reader(store).get("/trends").text
+    chart, table = page.split("</svg>\n</div>", 1)
+    for run, value in zip(runs, ("71 %", "72 %", "73 %"), strict=True):
+        assert f'<a href="/runs/{run.id}" tabindex="-1"><title>beta, {run.id[:4]}-09-0' in chart
+        assert f": {value} (" in chart
+        assert value in table
+    assert "production" in chart
+
+
+def test_a_change_of_the_configuration_breaks_the_line_and_is_named_and_no_change_is_told_across_it(
+    store: Store,
+) -> None:
+    for number, value in enumerate(wobble(24)):
+        late = number >= 12
+        identities = {"bleu": {"judge": {"model": "judge-b" if late else "judge-a"}, "version": "1"}}
+        night(
+            store, number, value - 0.2 * late, config="two" if late else "one", identities=identities,
+            judge="judge-b" if late else "judge-a",
+        )  # fmt: skip
+    page = reader(store).get("/trends").text
+    assert page.count('class="line s0"') == 2
+    assert "judge changed: judge judge-b" in page
+    assert "points lower" not in page
+
+
+def test_a_new_dataset_is_marked_and_told_as_the_reason(store: Store) -> None:
+    for number, value in enumerate(wobble(20)):
+        late = number >= 10
+        night(store, number, value - 0.2 * late, dataset="b" * 32 if late else "a" * 32)
+    page = reader(store).get("/trends").text
+    assert "the dataset changed in that run" in page
+    assert "new dataset" in page
+
+
+def test_measures_questions_and_whole_runs_can_be_chosen(store: Store) -> None:
+    nights(store, [0.71, 0.72, 0.73], judge_calls={"answered": 4, "unknown_price": 0, "cost_usd": 0.25})
+    web = reader(store)
+    shown = {of: web.get(f"/trends?of={of}&last=30").text for of in (
+        "bleu.bleu_1", "bleu.bleu_1&measure=unscored", ".right", "run.cost", "run.seconds", "run.coverage",
+    )}  # fmt: skip
+    for value, page in zip(
+        ("73 %", "<title>beta", "<title>alpha", "$0.25", "1.5 s", "66.7 %"), shown.values(), strict=True
+    ):
+        assert value in page
+        assert "<svg" in page
+
+
+def test_what_is_hostile_is_shown_as_text_and_what_is_unknown_is_a_page(store: Store) -> None:
+    nights(store, [0.7, 0.8], models=["alpha", HOSTILE], dataset_name=HOSTILE, tags={HOSTILE: "x"})
+    web = reader(store)
+    asked = ("dataset", "of", "measure", "model", "slice", "last")
+    for query in ({}, dict.fromkeys(asked, HOSTILE)):
+        answer = web.get("/trends", params=query)
+        assert answer.status_code == 200
+        assert "<script>alert" not in answer.text
+        assert "\x1b" not in answer.text
+        assert "style=" not in answer.text
+
+
+def test_a_store_without_runs_and_one_that_is_not_read_yet_say_so(store: Store, monkeypatch: Any) -> None:
+    web = reader(store)
+    assert "There is nothing to draw" in web.get("/trends").text
+    nights(store, [0.7, 0.8, 0.9])
+    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(run_index, "FRESH_S", 0.0)
+    page = web.get("/trends").text
+    assert "3 runs of this store are still to be read" in page
+    assert 'data-refresh="2"' in page

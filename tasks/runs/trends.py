@@ -1,0 +1,400 @@
+"""Trends: a metric over the runs of a store, cut into epochs, with the changes of its level explained.
+
+Values are compared within an *epoch* only: the consecutive runs whose evaluator was configured alike (judge and its
+epoch, prompt, version, parameters: one digest). Where the configuration changes, a series is cut, since nobody can tell
+there whether the model or the instrument moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+
+from leadline.evaluators.ground import LeadlineError
+from leadline.tasks.ground.numbers import duration, figure, money
+from leadline.tasks.policy.questions import IN_WORDS, Question
+from leadline.tasks.runs.history import History
+from leadline.tasks.runs.run_index import RunLine
+from leadline.tasks.statistics.change_points import LevelChange, LevelSeries, find_changes
+from leadline.tasks.store.store import Store
+
+OF_RUNS: Final[Mapping[str, str]] = {
+    "coverage": "Measured share of the scores",
+    "unscored": "Unscored",
+    "seconds": "Time of the run",
+    "cost": "Cost of judge calls",
+    "calls": "Judge calls",
+}
+"""Measures of whole runs, which their records have."""
+
+MEASURES: Final[Mapping[str, str]] = {
+    "value": "Mean",
+    "corrected": "Mean as labels correct it",
+    "flips": "Flips",
+    "fails": "Share that fails the question",
+    "coverage": "Measured share of the rows",
+    "unscored": "Unscored rows",
+}
+"""What is known of a metric, or of a question of the verdict."""
+
+LATELY_DAYS: Final = 30
+"""Days before the last run in which a change is news."""
+
+_Z: Final = 1.959964
+_LEAST_POINTS: Final = 6
+"""Points of an epoch from which on a change is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendSubject:
+    """What a series is of.
+
+    Attributes:
+        dataset: Name of the dataset.
+        measure: One of :data:`MEASURES` or :data:`OF_RUNS`.
+        evaluator: Its id, "" for a question of the verdict or a whole run.
+        metric: The metric's key, or the question.
+        model: The model's key, "" for a whole run.
+        slice: ``COLUMN=VALUE``, or "".
+    """
+
+    dataset: str
+    measure: str
+    evaluator: str = ""
+    metric: str = ""
+    model: str = ""
+    slice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """A value of a run, with its 95 % interval where that is known.
+
+    Attributes:
+        n: Rows that it stands on.
+        unscored: Rows that could not be measured.
+        verdict: What the run says of it, or "".
+        config: Digest of what it depends on; a change begins an epoch.
+        judge: The judge's model, or "".
+        judge_epoch: How often a change of that judge was accepted.
+    """
+
+    run: RunLine
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    unscored: int = 0
+    threshold: float | None = None
+    verdict: str = ""
+    config: str = ""
+    judge: str = ""
+    judge_epoch: int = 0
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of rows that were measured."""
+        return self.n / (self.n + self.unscored) if self.n is not None and self.n + self.unscored else None
+
+    @property
+    def error(self) -> float:
+        """Its standard error, by its interval; not a number where that is not known."""
+        if self.low is None or self.high is None or not math.isfinite(self.high - self.low):
+            return math.nan
+        return (self.high - self.low) / (2 * _Z)
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A series with its changes.
+
+    Attributes:
+        name: What is measured, in words.
+        points: In the order of the runs.
+        higher_is_better: ``None`` where neither is.
+        is_share: Its values are told in percentage points.
+        changes: Each with the place of its first point.
+    """
+
+    subject: TrendSubject
+    name: str
+    points: tuple[TrendPoint, ...]
+    higher_is_better: bool | None
+    is_share: bool
+    changes: tuple[LevelChange, ...] = ()
+
+    @property
+    def starts(self) -> list[int]:
+        """The first points of its epochs."""
+        return [0, *(at for at, (one, two) in enumerate(pairwise(self.points), start=1) if one.config != two.config)]
+
+    def shown(self, value: float | None) -> str:
+        """Return a value in words."""
+        if value is None:
+            return figure(value)
+        measures = {"seconds": duration, "cost": money, "calls": lambda one: f"{one:,.0f}"}
+        counted = {"unscored": measures["calls"]}
+        return (measures | counted).get(self.subject.measure, lambda one: figure(one, self.is_share))(value)
+
+    def about(self, change: LevelChange) -> TrendChange:
+        """Return a change of this series with its run."""
+        return TrendChange(self, change, self.points[change.place].run)
+
+
+@dataclass(frozen=True, slots=True)
+class TrendChange:
+    """A change of the level of a series.
+
+    Attributes:
+        level: The levels with the interval of their difference.
+        run: The first run of the new level.
+    """
+
+    trend: Trend
+    level: LevelChange
+    run: RunLine
+
+    @property
+    def size(self) -> float:
+        """How large it is: points of a share, else part of the level before."""
+        moved = abs(self.level.difference)
+        return moved if self.trend.is_share else moved / max(abs(self.level.before), abs(self.level.after))
+
+    @property
+    def is_better(self) -> bool | None:
+        """Whether it is an improvement; ``None`` where neither is."""
+        upper = self.trend.higher_is_better
+        return None if upper is None else (self.level.difference > 0) == upper
+
+    @property
+    def words(self) -> str:
+        """What changed by how much: "Faithfulness of rag-2 is 6 points lower (2 to 10)"."""
+        subject = self.trend.subject
+        whose = f" of {subject.model}" if subject.model else ""
+        where = f" where {subject.slice}" if subject.slice else ""
+        down = self.level.difference < 0
+        ends = (-self.level.high, -self.level.low) if down else (self.level.low, self.level.high)
+        moved, least, most = (self._apart(max(0.0, one)) for one in (abs(self.level.difference), *ends))
+        points = (" point" if moved == "1" else " points") if self.trend.is_share else ""
+        way = "lower" if down else "higher"
+        return f"{self.trend.name}{whose}{where} is {moved}{points} {way} ({least} to {most})"
+
+    def _apart(self, difference: float) -> str:
+        return _points(100 * difference) if self.trend.is_share else self.trend.shown(difference)
+
+    @property
+    def reason(self) -> str:
+        """What stayed and what else changed in that run: "same judge, same dataset"."""
+        now, before = (self.trend.points[self.level.place - back] for back in (0, 1))
+        known = ["same judge"] if now.judge else []
+        known.append("same dataset" if self.level.same_sample else "the dataset changed in that run")
+        if before.run.version != now.run.version:
+            known.append(f"Leadline went from {before.run.version} to {now.run.version}")
+        return ", ".join(known)
+
+
+def _points(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1.95 else f"{value:.1f}".removesuffix(".0")
+
+
+@dataclass
+class Trends:
+    """The trends of a store, for many readers at once; what is found is found once as long as no run ends."""
+
+    history: History
+    _state: object = None
+    _changes: tuple[list[TrendChange], int] = ([], 0)
+    _asked_at: object = None
+    _asked: dict[TrendSubject, list[Trend]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def of(self, dataset: str, measure: str, evaluator: str, metric: str, *, slice_: str = "") -> list[Trend]:
+        """Return the series of all models of one measure, the changes among them found together."""
+        asked = TrendSubject(dataset, measure, evaluator, metric, slice=slice_)
+        state = self._now()
+        with self._lock:
+            if self._asked_at != state:
+                self._asked_at, self._asked = state, {}
+            if asked not in self._asked:
+                self._asked[asked] = self._series(asked)
+            return self._asked[asked]
+
+    def _series(self, asked: TrendSubject) -> list[Trend]:
+        runs, measure = self.runs(asked.dataset), asked.measure
+        if measure in OF_RUNS and not asked.metric:
+            return _with_changes([_of_runs(asked, runs)])
+        stored = "value" if measure in ("coverage", "unscored") else measure
+        lines = self.history.lines(
+            "series", runs, measure=stored, evaluator=asked.evaluator, metric=asked.metric, slice=asked.slice or None
+        )
+        return _with_changes(_trends(asked, lines, runs))
+
+    def runs(self, dataset: str = "") -> list[RunLine]:
+        """Return the completed runs of a dataset, or of all, the oldest first."""
+        found = [line for line in self.history.index.lines() if line.has_report and dataset in ("", line.dataset)]
+        return sorted(found, key=lambda line: (_moment(line), line.id))
+
+    def lately(self) -> tuple[list[TrendChange], int]:
+        """Return what changed lately over the whole store, the largest first, and how many series were looked at."""
+        state = self._now()
+        with self._lock:
+            if self._state != state:
+                self._changes = self._found(self.runs())
+                self._state = state
+            return self._changes
+
+    def _now(self) -> object:
+        """Return what is another thing whenever a trend may be another: what is kept, and what records say of runs."""
+        return self.history.kept().files, tuple((line.id, line.tags) for line in self.history.index.lines())
+
+    def _found(self, runs: Sequence[RunLine]) -> tuple[list[TrendChange], int]:
+        by_dataset: defaultdict[str, list[RunLine]] = defaultdict(list)
+        for line in runs:
+            by_dataset[line.dataset].append(line)
+        names = {line.id: line.dataset for line in runs}
+        lines: defaultdict[tuple[str, str, str, str], list[dict[str, Any]]] = defaultdict(list)
+        for point in self.history.lines("leading", runs):
+            lines[names[point["run"]], point["measure"], point["evaluator"], point["metric"]].append(point)
+        series = [
+            trend
+            for (dataset, measure, evaluator, metric), points in lines.items()
+            for trend in _trends(TrendSubject(dataset, measure, evaluator, metric), points, by_dataset[dataset])
+        ]
+        for dataset, of_it in by_dataset.items():
+            series += [_of_runs(TrendSubject(dataset, measure), of_it) for measure in ("coverage", "seconds")]
+        found = _with_changes(series)
+        changes = [trend.about(change) for trend in found for change in trend.changes]
+        newest = _moment(runs[-1]) if runs else 0.0
+        news = [change for change in changes if newest - _moment(change.run) <= LATELY_DAYS * 86_400]
+        return sorted(news, key=lambda change: -change.size), len(series)
+
+
+def _moment(line: RunLine) -> float:
+    try:
+        return datetime.fromisoformat(line.started).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _of_runs(subject: TrendSubject, runs: Sequence[RunLine]) -> Trend:
+    """Return a measure of whole runs, by their records."""
+
+    def value(line: RunLine) -> float | None:
+        calls = line.judged.get("answered")
+        priced = calls is not None and calls > (line.judged.get("unknown_price") or 0)
+        return {
+            "coverage": line.coverage,
+            "unscored": line.work.get("unscored"),
+            "seconds": line.seconds,
+            "cost": line.judged.get("cost_usd") if priced else None,
+            "calls": calls,
+        }[subject.measure]
+
+    points = tuple(TrendPoint(line, value(line)) for line in runs)
+    better = {"coverage": True, "unscored": False, "seconds": False}.get(subject.measure)
+    return Trend(subject, OF_RUNS[subject.measure], points, better, is_share=subject.measure == "coverage")
+
+
+def _trends(subject: TrendSubject, lines: Iterable[Mapping[str, Any]], runs: Sequence[RunLine]) -> list[Trend]:
+    """Return the series of models from what is kept of them."""
+    by_model: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for line in lines:
+        by_model[str(line["model"])][line["run"]] = line
+    found = []
+    for model, known in sorted(by_model.items()):
+        points = [_point(run, known[run.id]) for run in runs if run.id in known]
+        last = known[points[-1].run.id]
+        own = replace(subject, model=model)
+        trend = Trend(own, _name(own, last), tuple(points), last["higher_is_better"], is_share=last["is_share"])
+        found.append(_derived(trend))
+    return found
+
+
+def _point(run: RunLine, line: Mapping[str, Any]) -> TrendPoint:
+    value, low, high = (one if one is not None and math.isfinite(one) else None for one in _ends(line))
+    return TrendPoint(
+        run, value, low, high, line["n"], line["unscored"] or 0, line["threshold"], line["verdict"] or "",
+        line["config"] or "", line["judge"] or "", line["epoch"] or 0,
+    )  # fmt: skip
+
+
+def _ends(line: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
+    return line["value"], line["low"], line["high"]
+
+
+def _name(subject: TrendSubject, line: Mapping[str, Any]) -> str:
+    if subject.measure == "fails":
+        question = subject.metric
+        words = IN_WORDS[Question(question)] if question in set(Question) else question
+        return f"The share that fails “{words}”"
+    named = str(line["name"])
+    return named if subject.measure == "value" else f"{MEASURES[subject.measure]} ({named})"
+
+
+def _derived(trend: Trend) -> Trend:
+    """Return a trend of means as the coverage or the unscored rows that were asked for."""
+    measure = trend.subject.measure
+    if measure not in ("coverage", "unscored"):
+        return trend
+    points = tuple(
+        TrendPoint(
+            point.run, point.coverage if measure == "coverage" else point.unscored, n=point.n, unscored=point.unscored,
+            config=point.config, judge=point.judge, judge_epoch=point.judge_epoch,
+        )
+        for point in trend.points
+    )  # fmt: skip
+    return replace(trend, points=points, higher_is_better=measure == "coverage", is_share=measure == "coverage")
+
+
+def _with_changes(trends: Sequence[Trend]) -> list[Trend]:
+    """Return trends with the changes within their epochs, found in all of them together."""
+    places: list[tuple[int, list[int]]] = []
+    series: list[LevelSeries] = []
+    for number, trend in enumerate(trends):
+        for start, end in pairwise([*trend.starts, len(trend.points)]):
+            known = [at for at in range(start, end) if trend.points[at].value is not None]
+            if len(known) >= _LEAST_POINTS:
+                points = [trend.points[at] for at in known]
+                places.append((number, known))
+                series.append(
+                    LevelSeries(
+                        np.array([point.value for point in points], np.float64),
+                        np.array([point.error for point in points], np.float64),
+                        [point.run.dataset_digest for point in points],
+                    )
+                )
+    found: defaultdict[int, list[LevelChange]] = defaultdict(list)
+    for (number, known), changes in zip(places, find_changes(series), strict=True):
+        found[number] += [replace(change, place=known[change.place]) for change in changes]
+    return [replace(trend, changes=tuple(found[number])) for number, trend in enumerate(trends)]
+
+
+def epoch_in_words(store: Store, trend: Trend, start: int) -> str:
+    """Say what an epoch of a series is made of, and what changed since the one before."""
+    point = trend.points[start]
+    judge = f"judge {point.judge}" if point.judge else ""
+    if point.judge_epoch:
+        judge += f" in its epoch {point.judge_epoch}"
+    if not start:
+        return judge or "first configuration"
+    was, now = (_identity(store, trend.points[at].run, trend.subject.evaluator) for at in (start - 1, start))
+    changed = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
+    told = ", ".join(changed) if changed else "configuration"
+    return f"{told} changed" + (f": {judge}" if judge else "")
+
+
+def _identity(store: Store, line: RunLine, evaluator: str) -> Mapping[str, Any]:
+    try:
+        known = store.run(line.id).read().get("identities") or {}
+    except LeadlineError:
+        return {}
+    found = known.get(evaluator) or {}
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,151 @@
+"""The history of a store: each run is read once, and what it says outlives crashes and its deletion."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from leadline.tasks.runs import history as module
+from leadline.tasks.runs.history import History
+from leadline.tasks.runs.run_index import RunIndex
+from leadline.tasks.store.store import Store
+from tests.support.stores.runs import make_run
+
+
+def history(store: Store) -> History:
+    return History(store, RunIndex(store))
+
+
+def values(found: History) -> dict[str, float]:
+    """Return beta's mean of BLEU by run."""
+    lines = found.lines("series", found.index.lines(), measure="value", evaluator="bleu", metric="bleu_1", slice=None)
+    return {line["run"]: line["value"] for line in lines}
+
+
+def test_means_slices_flips_and_failing_shares_are_gathered(store: Store) -> None:
+    run = make_run(store, "20260101-a")
+    with duckdb.connect(str(run.database)) as connection:
+        connection.execute('UPDATE evaluators SET identity = \'{"judge": {"model": "judge-a", "epoch": 2}}\'')
+        connection.execute(
+            "INSERT INTO slices BY NAME SELECT 'category' AS slice_column, 'tides' AS slice_value, 0 AS metric_id, "
+            "1 AS model_id, 1 AS n_rows, 1 AS n_cases, 1 AS n_scored, 0 AS n_unscored, 0.4 AS value"
+        )
+        connection.execute(
+            "INSERT INTO flip_rates BY NAME SELECT 0 AS metric_id, 1 AS model_id, '' AS perturbation, 4 AS n_pairs, "
+            "1 AS n_passed_to_failed, 0 AS n_failed_to_passed, 0.25 AS rate, 0.01 AS ci_low, 0.8 AS ci_high, "
+            "0 AS n_pairs_repeated, 0 AS n_same_answer, 0 AS n_flips_same_answer"
+        )
+    found = history(store)
+    assert found.gather(60) == 0
+    kept = {
+        (line["measure"], line["evaluator"], line["metric"]): line
+        for line in found.lines("choices", found.index.lines())
+    }
+    assert set(kept) == {("value", "bleu", "bleu_1"), ("flips", "bleu", "bleu_1"), ("fails", "", "right")}
+    assert kept["value", "bleu", "bleu_1"]["slices"] == ["category=tides"]
+    (mean,) = found.lines("series", found.index.lines(), measure="value", evaluator="bleu", metric="bleu_1", slice=None)
+    expected = {"model": "beta", "value": 0.1, "low": 0.05, "high": 0.15, "n": 1, "verdict": "fail", "is_share": True}
+    assert {name: mean[name] for name in expected} == expected
+    assert (mean["judge"], mean["epoch"]) == ("judge-a", 2)
+    failing = found.lines("series", found.index.lines(), measure="fails", evaluator="", metric="right", slice=None)
+    assert {line["model"]: (line["value"], line["n"]) for line in failing} == {"alpha": (0.0, 1), "beta": (1.0, 1)}
+
+
+def test_a_run_is_read_once_and_a_new_one_beside_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(store, "20260101-a")
+    assert history(store).gather(60) == 0
+    read: list[str] = []
+    gather_run = History._gather_run
+    monkeypatch.setattr(
+        History,
+        "_gather_run",
+        lambda self, connection, line: (read.append(line.id), gather_run(self, connection, line)),
+    )
+    make_run(store, "20260102-b")
+    make_run(store, "20260103-c", record={"status": "running"})
+    later = history(store)
+    later.gather(60)
+    assert read == ["20260102-b"]
+    assert values(later) == {"20260101-a": 0.1, "20260102-b": 0.1}
+
+
+def test_what_there_is_no_time_for_is_read_at_the_next_call(store: Store) -> None:
+    for number in range(3):
+        make_run(store, f"20260101-{number}")
+    found = history(store)
+    assert [found.gather(1e-9) for _ in range(2)] == [3, 3]
+    assert found.gather(60) == 0
+    assert len(values(found)) == 3
+
+
+def test_points_outlive_the_results_of_their_run_and_go_with_the_run(store: Store) -> None:
+    for name in ("20260101-a", "20260102-b"):
+        make_run(store, name)
+    history(store).gather(60)
+    store.run("20260101-a").database.unlink()
+    shutil.rmtree(store.run("20260102-b").path)
+    assert values(history(store)) == {"20260101-a": 0.1}
+
+
+def test_files_of_a_killed_process_and_of_other_formats_count_nowhere(store: Store) -> None:
+    make_run(store, "20260101-a")
+    found = history(store)
+    found.gather(60)
+    (file,) = found.folder.glob("*.parquet")
+    shutil.copy(file, found.folder / "0000000000000000.parquet")
+    (found.folder.parent / "0").mkdir()
+    assert values(history(store)) == {"20260101-a": 0.1}
+    make_run(store, "20260102-b")
+    history(store).gather(60)
+    assert not (found.folder / "0000000000000000.parquet").exists()
+    assert not (found.folder.parent / "0").exists()
+
+
+@pytest.mark.parametrize("damage", ["no index", "broken index", "a file is gone", "all is gone"])
+def test_what_is_damaged_or_deleted_is_gathered_anew(store: Store, damage: str) -> None:
+    make_run(store, "20260101-a")
+    found = history(store)
+    found.gather(60)
+    index = found.folder / "index.json"
+    if damage == "no index":
+        index.unlink()
+    elif damage == "broken index":
+        index.write_text('{"files": [')
+    elif damage == "a file is gone":
+        next(found.folder.glob("*.parquet")).unlink()
+    else:
+        shutil.rmtree(found.folder.parent)
+    again = history(store)
+    assert again.gather(60) == 0
+    assert values(again) == {"20260101-a": 0.1}
+
+
+def test_many_small_files_become_one_and_a_reader_of_the_former_index_still_finds_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_FILES", 3)
+    found, former = history(store), ()
+    for number in range(8):
+        make_run(store, f"20260101-{number}")
+        before = found.kept().files
+        history(store).gather(60)
+        assert all((found.folder / name).exists() for name in before)
+        former = former or (before if len(found.kept().files) < len(before) else ())
+    assert former
+    assert len(found.kept().files) <= 3
+    assert len(list(found.folder.glob("*.parquet"))) <= 6
+    assert len(values(history(store))) == 8
+
+
+def test_a_run_that_cannot_be_read_has_no_points_and_is_not_tried_again(store: Store) -> None:
+    make_run(store, "20260101-a").database.write_bytes(b"no database")
+    make_run(store, "20260102-b")
+    found = history(store)
+    assert found.gather(60) == 0
+    assert values(found) == {"20260102-b": 0.1}
+    known = json.loads(Path(found.folder / "index.json").read_text())
+    assert known["runs"] == ["20260101-a", "20260102-b"]
