@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.plugins.ui.access import Access, TokenKeeper
-from leadline.plugins.ui.pages import calls, cases, compare, labels, run, runs, trends, work
+from leadline.plugins.ui.pages import calls, cases, compare, costs, labels, run, runs, trends, work
 from leadline.plugins.ui.site import PACKAGE, Handlers, Site, Tab
 from leadline.tasks.ground.templating import page_style
 from leadline.tasks.store.store import Store
@@ -29,11 +29,12 @@ TABS: Final = (
     Tab("Cases", "/cases"),
     Tab("Labels", "/labels"),
     Tab("Trends", "/trends"),
+    Tab("Costs", "/costs"),
     Tab("Work", "/work"),
 )
 """The navigation, from left to right."""
 
-PAGES: Final = (runs, compare, cases, calls, labels, trends, work, run)
+PAGES: Final = (runs, compare, cases, calls, labels, trends, costs, work, run)
 """The modules of the pages; each gives its routes, and the first that fits an address answers."""
 
 _MISSING: Final = ("There is no such page", "What it showed may have been removed.")

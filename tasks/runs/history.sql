@@ -103,3 +103,9 @@ WHERE measure = $measure AND evaluator = $evaluator AND metric = $metric AND sli
 SELECT * EXCLUDE (slice)
 FROM read_parquet($files)
 WHERE is_primary AND slice IS NULL AND measure IN ('value', 'fails') AND run IN (SELECT unnest($runs));
+
+-- statement: judges
+-- Who judged in which run, by evaluator.
+SELECT DISTINCT run, evaluator, judge
+FROM read_parquet($files)
+WHERE judge IS NOT NULL AND slice IS NULL AND run IN (SELECT unnest($runs));

@@ -140,9 +140,12 @@ class Trend:
         """Return a value in words."""
         if value is None:
             return figure(value)
-        measures = {"seconds": duration, "cost": money, "calls": lambda one: f"{one:,.0f}"}
-        counted = {"unscored": measures["calls"]}
-        return (measures | counted).get(self.subject.measure, lambda one: figure(one, self.is_share))(value)
+        measure = self.subject.measure
+        if measure == "seconds":
+            return duration(value)
+        if measure == "cost":
+            return money(value)
+        return f"{value:,.0f}" if measure in ("calls", "unscored") else figure(value, self.is_share)
 
     def about(self, change: LevelChange) -> TrendChange:
         """Return a change of this series with its run."""
@@ -214,18 +217,31 @@ class Trends:
     _changes: tuple[list[TrendChange], int] = ([], 0)
     _asked_at: object = None
     _asked: dict[TrendSubject, list[Trend]] = field(default_factory=dict)
+    _choices: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def of(self, dataset: str, measure: str, evaluator: str, metric: str, *, slice_: str = "") -> list[Trend]:
         """Return the series of all models of one measure, the changes among them found together."""
         asked = TrendSubject(dataset, measure, evaluator, metric, slice=slice_)
-        state = self._now()
         with self._lock:
-            if self._asked_at != state:
-                self._asked_at, self._asked = state, {}
+            self._forget()
             if asked not in self._asked:
                 self._asked[asked] = self._series(asked)
             return self._asked[asked]
+
+    def choices(self, dataset: str) -> list[dict[str, Any]]:
+        """Return what is kept of a dataset's runs: each measure of a metric or question, with its models and slices."""
+        with self._lock:
+            self._forget()
+            if dataset not in self._choices:
+                self._choices[dataset] = self.history.lines("choices", self.runs(dataset))
+            return self._choices[dataset]
+
+    def _forget(self) -> None:
+        """Drop what was found when less was known."""
+        state = self._now()
+        if self._asked_at != state:
+            self._asked_at, self._asked, self._choices = state, {}, {}
 
     def _series(self, asked: TrendSubject) -> list[Trend]:
         runs, measure = self.runs(asked.dataset), asked.measure
@@ -290,13 +306,14 @@ def _of_runs(subject: TrendSubject, runs: Sequence[RunLine]) -> Trend:
     def value(line: RunLine) -> float | None:
         calls = line.judged.get("answered")
         priced = calls is not None and calls > (line.judged.get("unknown_price") or 0)
-        return {
+        known: dict[str, float | None] = {
             "coverage": line.coverage,
             "unscored": line.work.get("unscored"),
             "seconds": line.seconds,
             "cost": line.judged.get("cost_usd") if priced else None,
             "calls": calls,
-        }[subject.measure]
+        }
+        return known[subject.measure]
 
     points = tuple(TrendPoint(line, value(line)) for line in runs)
     better = {"coverage": True, "unscored": False, "seconds": False}.get(subject.measure)

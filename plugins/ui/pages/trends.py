@@ -66,7 +66,7 @@ def routes(site: Site) -> list[Route]:
 def _choices(trends: Trends, dataset: str) -> list[dict[str, Any]]:
     """Return the metrics and questions of a dataset's runs, each once, with the measures that there are of it."""
     found: dict[str, dict[str, Any]] = {}
-    for line in trends.history.lines("choices", trends.runs(dataset)):
+    for line in trends.choices(dataset):
         of = f"{line['evaluator']}.{line['metric']}"
         known = found.setdefault(of, {**line, "of": of, "measures": [], "slices": []})
         known["measures"].append(line["measure"])

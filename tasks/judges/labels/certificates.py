@@ -148,8 +148,8 @@ def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
     return path
 
 
-def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
-    """Return the certificates of a metric that were earned with a set of labels, oldest first.
+def kept_certificates(labels: LabelSet, question: str | None = None) -> list[Certificate]:
+    """Return the certificates of a metric, or of all, that were earned with a set of labels, oldest first.
 
     Args:
         question: ``EVALUATOR.METRIC``.
@@ -165,7 +165,7 @@ def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
         return Certificate(**known | {"label_sets": tuple(record.get("label_sets", [labels.name]))})
 
     found = labels.files("certificate", "certificates/*.json", read, _ADVICE)
-    return sorted((each for each in found if each.question == question), key=lambda each: each.earned)
+    return sorted((each for each in found if question in (None, each.question)), key=lambda each: each.earned)
 
 
 def is_as_written(path: Path, name: str) -> bool:
