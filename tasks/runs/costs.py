@@ -1,4 +1,4 @@
-"""What runs cost: judge calls, tokens and money by day, judge, evaluator, run, team or tag, and what was reused."""
+"""The costs of runs: judge calls, tokens and money by day, judge, evaluator, run, team or tag, and what was reused."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ log = logging.getLogger("leadline.runs")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an index says.
+    """The content of an index.
 
     Attributes:
         files: Names of the files that count.

@@ -55,7 +55,7 @@ _LEAST_POINTS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class TrendSubject:
-    """What a series is of.
+    """The subject of a series.
 
     Attributes:
         dataset: Name of the dataset.
@@ -167,19 +167,19 @@ class TrendChange:
 
     @property
     def size(self) -> float:
-        """How large it is: points of a share, else part of the level before."""
+        """Its size among others: points of a share, else part of the level before."""
         moved = abs(self.level.difference)
         return moved if self.trend.is_share else moved / max(abs(self.level.before), abs(self.level.after))
 
     @property
     def is_better(self) -> bool | None:
-        """Whether it is an improvement; ``None`` where neither is."""
+        """True if it is an improvement, ``None`` where neither way is."""
         upper = self.trend.higher_is_better
         return None if upper is None else (self.level.difference > 0) == upper
 
     @property
     def words(self) -> str:
-        """What changed by how much: "Faithfulness of rag-2 is 6 points lower (2 to 10)"."""
+        """The change in words: "Faithfulness of rag-2 is 6 points lower (2 to 10)"."""
         subject = self.trend.subject
         whose = f" of {subject.model}" if subject.model else ""
         where = f" where {subject.slice}" if subject.slice else ""
@@ -195,7 +195,7 @@ class TrendChange:
 
     @property
     def reason(self) -> str:
-        """What stayed and what else changed in that run: "same judge, same dataset"."""
+        """Reasons, as far as they are known: what stayed, and what else changed in that run: "same judge, same dataset"."""
         now, before = (self.trend.points[self.level.place - back] for back in (0, 1))
         known = ["same judge"] if now.judge else []
         known.append("same dataset" if self.level.same_sample else "the dataset changed in that run")

@@ -1,4 +1,4 @@
-"""Costs: what runs spent on judges, budgets of teams, and how the store's judges stand."""
+"""The page of costs: what runs spent on judges, budgets of teams, and how the store's judges stand."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _STEPS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class DrawnPoint:
-    """A point: where it is, what it says, and its run."""
+    """A drawn point: where it is, what it says, and its run."""
 
     x: int
     y: int

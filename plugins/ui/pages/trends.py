@@ -1,4 +1,4 @@
-"""Trends: a metric over the runs of a dataset, drawn by epochs, and what changed lately in the whole store."""
+"""The page of trends: a metric over the runs of a dataset, drawn by epochs, and what changed lately in the whole store."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def routes(site: Site) -> list[Route]:
             datasets=[(name, name) for name in datasets], subjects=_subjects(choices), lasts=LASTS,
             measures=_measures(known), models=[(name, name) for name in models], runs=runs,
             slices=[(name, name) for name in ((known or {}).get("slices") or ())[:MOST_SLICES]],
-            chart=draw(shown, runs), table=_table(shown, runs), trends=shown, epochs=_epochs(site, shown),
+            chart=draw(shown, runs), table=_table(shown, runs), trends=shown, epochs=_epochs(site, shown, runs),
             changes=[trend.about(change) for trend in shown for change in trend.changes],
             news=news[:MOST_NEWS], n_news=len(news), looked_at=looked_at, link_to=lambda change: _link(site, change),
         )  # fmt: skip
@@ -129,11 +129,15 @@ def _is_new(run: RunLine, before: RunLine | None) -> bool:
     return before is not None and before.dataset_digest != run.dataset_digest
 
 
-def _epochs(site: Site, trends: Sequence[Trend]) -> list[tuple[RunLine, str, list[str]]]:
-    """Return the epochs of series: the first run, what it is made of, and the models that it holds for."""
+def _epochs(site: Site, trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLine, str, list[str]]]:
+    """Return the epochs of series that runs are in: the first run, what it is made of, and the models that it holds for."""
     found: dict[tuple[str, str], tuple[RunLine, str, list[str]]] = {}
     for trend in trends:
-        for start in trend.starts if len(trend.starts) > 1 else ():
+        shown = {run.id for run in runs}
+        ends = [*trend.starts[1:], len(trend.points)]
+        for start, end in zip(trend.starts, ends, strict=True) if len(trend.starts) > 1 else ():
+            if shown.isdisjoint(point.run.id for point in trend.points[start:end]):
+                continue
             words = epoch_in_words(site.store, trend, start)
             run = trend.points[start].run
             found.setdefault((run.id, words), (run, words, []))[2].append(trend.subject.model)
