@@ -195,7 +195,7 @@ class TrendChange:
 
     @property
     def reason(self) -> str:
-        """Reasons, as far as they are known: what stayed, and what else changed in that run: "same judge, same dataset"."""
+        """Known reasons: what stayed, and what else changed in that run: "same judge, same dataset"."""
         now, before = (self.trend.points[self.level.place - back] for back in (0, 1))
         known = ["same judge"] if now.judge else []
         known.append("same dataset" if self.level.same_sample else "the dataset changed in that run")

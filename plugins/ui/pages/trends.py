@@ -1,4 +1,4 @@
-"""The page of trends: a metric over the runs of a dataset, drawn by epochs, and what changed lately in the whole store."""
+"""The page of trends: a metric over the runs of a dataset, drawn by epochs, and what changed lately in the store."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _is_new(run: RunLine, before: RunLine | None) -> bool:
 
 
 def _epochs(site: Site, trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLine, str, list[str]]]:
-    """Return the epochs of series that runs are in: the first run, what it is made of, and the models that it holds for."""
+    """Return the epochs that runs are in: the first run, what it is made of, and the models that it holds for."""
     found: dict[tuple[str, str], tuple[RunLine, str, list[str]]] = {}
     for trend in trends:
         shown = {run.id for run in runs}
