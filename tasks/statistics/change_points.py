@@ -143,7 +143,8 @@ def _weights(series: LevelSeries) -> Floats:
     excess = float((weights * (values - (weights * values).sum() / total) ** 2).sum()) - (len(values) - 1)
     between = max(0.0, excess / float(total - (weights**2).sum() / total))
     mixed: Floats = 1 / (sampled + between)
-    return mixed / mixed.mean()
+    mixed /= mixed.mean()
+    return mixed
 
 
 def _scan(values: Floats, weights: Floats) -> Floats:
