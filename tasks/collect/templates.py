@@ -298,7 +298,7 @@ class ReplyMap(BaseModel):
         scope = _scope("reply", reply)
         failed = evaluate(self.error, scope)
         if failed:
-            raise ReplyFailed(message(failed))
+            raise ReplyFailed(message(failed) or "an error without words")
         answer = evaluate(self.answer, scope)
         said = self._said(scope, answer) if in_conversation else []
         if answer is None and whole:
