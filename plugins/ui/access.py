@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from leadline.plugins.http_server import same
-from leadline.plugins.ui.site import PACKAGE, Person, Role
+from leadline.plugins.ui.site import PACKAGE, Person, PersonRole
 from leadline.tasks.ground.templating import render
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Doorkeeper(Protocol):
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessControl:
     """The application behind a doorkeeper; every answer has the headers that keep browsers strict.
 
     Attributes:
@@ -209,4 +209,4 @@ class TokenKeeper:
         return HTMLResponse(render(PACKAGE, "token.html", base=self.base, wrong=given is not None, kept=rest), 401)
 
     def _everybody(self) -> Person:
-        return Person("", Role.EDITOR, derived(self.token, "leadline ui form"))
+        return Person("", PersonRole.EDITOR, derived(self.token, "leadline ui form"))

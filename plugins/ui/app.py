@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from leadline.evaluators.ground import LeadlineError, UsageError
-from leadline.plugins.ui.access import Access, TokenKeeper
+from leadline.plugins.ui.access import AccessControl, TokenKeeper
 from leadline.plugins.ui.pages import calls, cases, compare, costs, labels, run, runs, trends, work
 from leadline.plugins.ui.site import PACKAGE, Handlers, Site, Tab
 from leadline.tasks.ground.templating import page_style
@@ -70,7 +70,7 @@ def protected(
         secure: Whether browsers reach it by HTTPS only.
         base: Path below which browsers find it, where a proxy takes that away.
     """
-    return Access(app, TokenKeeper(token, cookie, secure, base))
+    return AccessControl(app, TokenKeeper(token, cookie, secure, base))
 
 
 @cache

@@ -59,7 +59,7 @@ def ui(
     The address that it prints holds a token, which the browser keeps as a cookie; whoever has it may do everything.
     With --users people sign in: a viewer looks, a labeller labels, an editor starts work.
     """
-    from leadline.plugins.ui.access import Access
+    from leadline.plugins.ui.access import AccessControl
     from leadline.plugins.ui.app import workbench
 
     if add_user:
@@ -83,7 +83,7 @@ def ui(
         click.echo(f"http://{shown}:{number}/{asks}")
         say(f"Runs of {store.location}. Ctrl-C ends it.")
         try:
-            serve(Access(pages, doorkeeper, hosts), listening)
+            serve(AccessControl(pages, doorkeeper, hosts), listening)
         except KeyboardInterrupt:  # uvicorn has ended its connections, and passes the signal on
             say("Ended.")
 
@@ -116,11 +116,11 @@ def _networks(given: tuple[str, ...]) -> Networks:
 
 
 def _add_user(users: Path | None, name: str, role: str) -> None:
-    from leadline.plugins.ui.site import Role
+    from leadline.plugins.ui.site import PersonRole
     from leadline.plugins.ui.users import add_user
 
     if users is None:
         raise UsageError("--add-user writes to a file.", hint="Name it: --users FILE")
     password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
-    add_user(users, name, Role[role.upper()], password)
+    add_user(users, name, PersonRole[role.upper()], password)
     say(f"{name} is a {role} in {users}.")

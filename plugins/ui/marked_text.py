@@ -20,7 +20,7 @@ _NEW: Final = Markup("<ins>{}</ins>")
 _WORD: Final = re.compile(r"\s+|[^\W_]+|.", re.DOTALL)
 
 
-class Mark(NamedTuple):
+class TextMark(NamedTuple):
     """A stretch of a text, in code points, and what is said of it."""
 
     start: int
@@ -28,7 +28,7 @@ class Mark(NamedTuple):
     note: str
 
 
-def marked(text: str, marks: Iterable[Mark]) -> Markup:
+def marked(text: str, marks: Iterable[TextMark]) -> Markup:
     """Return a text with stretches marked; where two overlap, the one that begins first is cut short."""
     parts: list[Markup] = []
     at = 0

@@ -35,7 +35,7 @@ CSRF: Final = "csrf"
 _log = logging.getLogger("leadline.ui")
 
 
-class Role(IntEnum):
+class PersonRole(IntEnum):
     """The things that a person may do; each role may do what the ones before it may."""
 
     VIEWER = 1
@@ -55,19 +55,19 @@ class Person:
     """
 
     name: str
-    role: Role
+    role: PersonRole
     csrf: str = field(default="", repr=False)
     signs_in: bool = False
 
     @property
     def may_label(self) -> bool:
         """True if they may write labels."""
-        return self.role >= Role.LABELLER
+        return self.role >= PersonRole.LABELLER
 
     @property
     def may_edit(self) -> bool:
         """True if they may start work."""
-        return self.role >= Role.EDITOR
+        return self.role >= PersonRole.EDITOR
 
 
 class Tab(NamedTuple):
@@ -141,7 +141,7 @@ def is_below(path: str, tab: str) -> bool:
 
 def person_of(request: Request) -> Person:
     """Return who asks; a viewer without a name where nobody said."""
-    return request.scope.get("state", {}).get("person") or Person("", Role.VIEWER)
+    return request.scope.get("state", {}).get("person") or Person("", PersonRole.VIEWER)
 
 
 def asked(request: Request, *names: str) -> dict[str, str]:
@@ -212,7 +212,7 @@ def shows(path: str, answer: Callable[[Request], Response]) -> Route:
     return Route(path, endpoint, methods=["GET"])
 
 
-def does(path: str, role: Role, answer: Callable[[Request, Mapping[str, str]], Response]) -> Route:
+def does(path: str, role: PersonRole, answer: Callable[[Request, Mapping[str, str]], Response]) -> Route:
     """Return a route that obeys a form of one of our pages, for people of a role; it is written to the audit log.
 
     Args:

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.http_server import same
 from leadline.plugins.ui.access import COOKIE_S, WAIT, Tries, derived, own_path, set_cookie
-from leadline.plugins.ui.site import PACKAGE, Person, Role, read_body
+from leadline.plugins.ui.site import PACKAGE, Person, PersonRole, read_body
 from leadline.tasks.ground.files import replacing
 from leadline.tasks.ground.templating import render
 
@@ -43,7 +43,7 @@ class User:
         password: ``scrypt$N$SALT$HASH``; "" for one whom only a proxy lets in.
     """
 
-    role: Role
+    role: PersonRole
     password: str = field(default="", repr=False)
 
 
@@ -72,7 +72,8 @@ def read_users(path: Path) -> dict[str, User]:
     try:
         lines = tomllib.loads(path.read_text(encoding="utf-8"))["users"]
         return {
-            name: User(Role[str(line["role"]).upper()], str(line.get("password", ""))) for name, line in lines.items()
+            name: User(PersonRole[str(line["role"]).upper()], str(line.get("password", "")))
+            for name, line in lines.items()
         }
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise UsageError(
@@ -82,7 +83,7 @@ def read_users(path: Path) -> dict[str, User]:
         ) from error
 
 
-def add_user(path: Path, name: str, role: Role, password: str) -> None:
+def add_user(path: Path, name: str, role: PersonRole, password: str) -> None:
     """Write a person to a file that only its owner reads; one of the same name is replaced.
 
     Raises:
@@ -211,7 +212,7 @@ class ProxyKeeper:
         if not _NAME.fullmatch(name) or not self._from_proxy(request):
             return None
         known = self.users.users().get(name) if self.users else None
-        return Person(name, known.role if known else Role.VIEWER, derived(self.key, f"form {name}"))
+        return Person(name, known.role if known else PersonRole.VIEWER, derived(self.key, f"form {name}"))
 
     async def entrance(self, request: Request) -> Response:
         """Refuse whom the proxy does not name."""

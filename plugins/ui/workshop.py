@@ -28,7 +28,7 @@ SHOWN: Final = 16 * 1024
 
 
 @dataclass
-class Work:
+class StartedCommand:
     """A command that somebody started.
 
     Attributes:
@@ -90,21 +90,21 @@ class Workshop:
     """
 
     folder: Path
-    _works: dict[str, Work] = field(default_factory=dict)
+    _works: dict[str, StartedCommand] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         atexit.register(self.stop_all)
 
-    def works(self) -> list[Work]:
+    def works(self) -> list[StartedCommand]:
         """Return all that it remembers, the newest first."""
         return sorted(self._works.values(), key=lambda work: work.started, reverse=True)
 
-    def get(self, name: str) -> Work | None:
+    def get(self, name: str) -> StartedCommand | None:
         """Return a command by its id."""
         return self._works.get(name)
 
-    def start(self, title: str, arguments: Sequence[str], person: str = "") -> Work:
+    def start(self, title: str, arguments: Sequence[str], person: str = "") -> StartedCommand:
         """Start a command of ``leadline``.
 
         Raises:
@@ -121,12 +121,12 @@ class Workshop:
                     [sys.executable, "-m", "leadline.cli.main", *arguments],
                     stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
-            work = Work(name, title, tuple(arguments), person, time.time(), log, process)
+            work = StartedCommand(name, title, tuple(arguments), person, time.time(), log, process)
             self._works[name] = work
             self._forget()
             return work
 
-    def stop(self, work: Work) -> None:
+    def stop(self, work: StartedCommand) -> None:
         """Ask a command to end, as Ctrl-C does: its run is recorded as interrupted, and what it scored is kept."""
         if work.running:
             work.stopped = True

@@ -63,7 +63,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class History:
+class RunHistory:
     """The history of a store's runs.
 
     Attributes:

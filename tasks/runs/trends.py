@@ -21,7 +21,7 @@ import numpy as np
 from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.ground.numbers import duration, figure, money
 from leadline.tasks.policy.questions import IN_WORDS, Question
-from leadline.tasks.runs.history import History
+from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunLine
 from leadline.tasks.statistics.change_points import LevelChange, LevelSeries, find_changes
 from leadline.tasks.store.store import Store
@@ -212,7 +212,7 @@ def _points(value: float) -> str:
 class Trends:
     """The trends of a store, for many readers at once; what is found is found once as long as no run ends."""
 
-    history: History
+    history: RunHistory
     _state: object = None
     _changes: tuple[list[TrendChange], int] = ([], 0)
     _asked_at: object = None

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.evaluators.data import Messages, calls_of, turns_of
-from leadline.plugins.ui.marked_text import Mark, marked
+from leadline.plugins.ui.marked_text import TextMark, marked
 from leadline.plugins.ui.site import Site, asked, number, pager, shows
 from leadline.tasks.db import connect, open_run, records, sql
 from leadline.tasks.policy.questions import IN_WORDS, Question
@@ -226,7 +226,7 @@ def dialogue(messages: Messages) -> list[dict[str, Any]]:
 
 def shown_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer's texts with what the evaluators point at marked in them, and its scores by evaluator."""
-    marks: dict[tuple[str, int], list[Mark]] = {}
+    marks: dict[tuple[str, int], list[TextMark]] = {}
     by_evaluator: dict[str, list[Any]] = {}
     for score in answer["scores"]:
         evidence = score.get("evidence") or {}
@@ -234,7 +234,7 @@ def shown_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
         by_evaluator.setdefault(score["evaluator"], []).append(score | {"said": said})
         for span in evidence.get("spans", ()):
             note = ": ".join(str(part) for part in (score["evaluator"], span.get("note")) if part)
-            mark = Mark(span["start"], span["end"], note)
+            mark = TextMark(span["start"], span["end"], note)
             if mark not in (known := marks.setdefault((span["source"], span.get("index") or 0), [])):
                 known.append(mark)
     chunks = answer["retrieved_context"] or ()

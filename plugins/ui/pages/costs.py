@@ -17,7 +17,7 @@ from leadline.tasks.judges.labels.certificates import Certificate, kept_certific
 from leadline.tasks.judges.labels.label_sets import label_sets
 from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.runs.costs import all_costs, costs_by
-from leadline.tasks.runs.history import History
+from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunLine
 
 PATIENCE_S: Final = 1.0
@@ -39,7 +39,7 @@ DAYS: Final = (("30", "Last 30 days"), ("90", "Last 90 days"), ("365", "Last 365
 
 def routes(site: Site) -> list[Route]:
     """Return the page's routes."""
-    history = History(site.store, site.index)
+    history = RunHistory(site.store, site.index)
 
     def show(request: Request) -> Response:
         wanted = asked(request, "by", "days")

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ui.names import keep_name, name_of, readable_name
 from leadline.plugins.ui.pages.cases import dialogue
-from leadline.plugins.ui.site import Role, Site, asked, does, number, pager, person_of, shows
+from leadline.plugins.ui.site import PersonRole, Site, asked, does, number, pager, person_of, shows
 from leadline.tasks.db import open_run
 from leadline.tasks.judges.labels.drawing import Drawing, draw
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, row_metrics
@@ -187,12 +187,12 @@ def routes(site: Site) -> list[Route]:
     return [
         shows("/labels", show),
         shows("/labels/draw", draw_form),
-        does("/labels/draw", Role.EDITOR, draw_sample),
-        does("/labels/name", Role.LABELLER, give_name),
+        does("/labels/draw", PersonRole.EDITOR, draw_sample),
+        does("/labels/name", PersonRole.LABELLER, give_name),
         shows("/labels/{name}/queue", queue),
-        does("/labels/{name}/label", Role.LABELLER, label),
+        does("/labels/{name}/label", PersonRole.LABELLER, label),
         shows("/labels/{name}/disagreements", disagreements),
-        does("/labels/{name}/decide", Role.EDITOR, adjudicate),
+        does("/labels/{name}/decide", PersonRole.EDITOR, adjudicate),
     ]
 
 

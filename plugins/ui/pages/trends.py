@@ -13,7 +13,7 @@ from starlette.routing import Route
 from leadline.plugins.ui.pages.trend_chart import draw
 from leadline.plugins.ui.site import Site, asked, number, shows
 from leadline.tasks.policy.questions import IN_WORDS, Question
-from leadline.tasks.runs.history import History
+from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunLine, datasets_of
 from leadline.tasks.runs.trends import MEASURES, OF_RUNS, Trend, TrendChange, Trends, epoch_in_words
 
@@ -31,7 +31,7 @@ MOST_SLICES: Final = 300
 
 def routes(site: Site) -> list[Route]:
     """Return the page's routes."""
-    trends = Trends(History(site.store, site.index))
+    trends = Trends(RunHistory(site.store, site.index))
 
     def show(request: Request) -> Response:
         left = trends.history.gather(PATIENCE_S)

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from leadline.evaluators.ground import UsageError, refusals_of, settings_table
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
-from leadline.plugins.ui.site import Role, Site, does, person_of, shows
+from leadline.plugins.ui.site import PersonRole, Site, does, person_of, shows
 from leadline.plugins.ui.workshop import Workshop
 
 _OUTSIDE: Final = frozenset({"store", "output", "evaluators_dir", "evaluator_files"})
@@ -91,8 +91,8 @@ def routes(site: Site) -> list[Route]:
     return [
         shows("/work", show),
         shows("/work/{name}", work),
-        does("/work", Role.EDITOR, start),
-        does("/work/{name}/stop", Role.EDITOR, stop),
+        does("/work", PersonRole.EDITOR, start),
+        does("/work/{name}/stop", PersonRole.EDITOR, stop),
     ]
 
 

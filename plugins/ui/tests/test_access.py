@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.ui import users as user_files
-from leadline.plugins.ui.access import TRIES, Access, Doorkeeper, TokenKeeper
+from leadline.plugins.ui.access import TRIES, AccessControl, Doorkeeper, TokenKeeper
 from leadline.plugins.ui.app import workbench
-from leadline.plugins.ui.site import MOST_FORM, Role, does, person_of, shows
+from leadline.plugins.ui.site import MOST_FORM, PersonRole, does, person_of, shows
 from leadline.plugins.ui.users import ProxyKeeper, UserKeeper, add_user, read_users
 from leadline.tasks.store.store import Store
 
@@ -34,7 +34,7 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
     file = tmp_path / "people.toml"
-    for name, role in (("vera", Role.VIEWER), ("lars", Role.LABELLER), ("edda", Role.EDITOR)):
+    for name, role in (("vera", PersonRole.VIEWER), ("lars", PersonRole.LABELLER), ("edda", PersonRole.EDITOR)):
         add_user(file, name, role, PASSWORD)
     return file
 
@@ -49,11 +49,11 @@ def echo() -> Starlette:
     def label(request: Request, form: Mapping[str, str]) -> Response:
         return PlainTextResponse(f"{person_of(request).name} says {form['value']}")
 
-    return Starlette(routes=[shows("/", who), does("/label", Role.LABELLER, label)])
+    return Starlette(routes=[shows("/", who), does("/label", PersonRole.LABELLER, label)])
 
 
 def behind(keeper: Doorkeeper, *, hosts: frozenset[str] | None = None, address: str = "testclient") -> TestClient:
-    return TestClient(Access(echo(), keeper, hosts), follow_redirects=False, client=(address, 1))
+    return TestClient(AccessControl(echo(), keeper, hosts), follow_redirects=False, client=(address, 1))
 
 
 def signed_in(file: Path, name: str, password: str = PASSWORD) -> TestClient:
@@ -100,7 +100,7 @@ def test_a_session_ends_with_its_time_a_new_password_and_a_name_that_is_gone(
     people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vera, lars = signed_in(people, "vera"), signed_in(people, "lars")
-    add_user(people, "vera", Role.EDITOR, "another password")
+    add_user(people, "vera", PersonRole.EDITOR, "another password")
     assert (vera.get("/").status_code, lars.get("/").status_code) == (401, 200)
     people.write_text(people.read_text().replace('[users."lars"]', '[users."someone"]'))
     assert lars.get("/").status_code == 401
@@ -128,7 +128,7 @@ def test_passwords_stand_nowhere_and_the_file_is_its_owners(people: Path) -> Non
 )
 def test_names_and_passwords_that_cannot_be_used_are_refused(tmp_path: Path, name: str, password: str) -> None:
     with pytest.raises(UsageError):
-        add_user(tmp_path / "people.toml", name, Role.VIEWER, password)
+        add_user(tmp_path / "people.toml", name, PersonRole.VIEWER, password)
 
 
 @pytest.mark.parametrize("text", ["", "users = 3", "[users.x]", '[users.x]\nrole = "king"', "\x00"])
@@ -203,7 +203,7 @@ def test_a_proxy_says_who_asks_and_nobody_else_may(people: Path) -> None:
 
 
 def test_the_name_of_who_is_signed_in_stands_on_the_pages(store: Store, people: Path) -> None:
-    web = TestClient(Access(workbench(store), UserKeeper(people, KEY)), follow_redirects=False)
+    web = TestClient(AccessControl(workbench(store), UserKeeper(people, KEY)), follow_redirects=False)
     form = web.get("/cases").text
     assert 'name="wanted" value="/cases"' in form
     web.post("/login", data={"name": "vera", "password": PASSWORD})

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leadline.plugins.ui.app import protected, workbench
-from leadline.plugins.ui.site import Person, Role
+from leadline.plugins.ui.site import Person, PersonRole
 from leadline.plugins.ui.tests.test_ui_command import running
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import ADJUDICATED, Label
@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Store:
 class Somebody:
     """The pages for a person whom access knows."""
 
-    def __init__(self, app: ASGIApp, name: str, role: Role) -> None:
+    def __init__(self, app: ASGIApp, name: str, role: PersonRole) -> None:
         self.app, self.person = app, Person(name, role, "proof")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +53,7 @@ class Somebody:
         await self.app(scope, receive, send)
 
 
-def somebody(store: Store, name: str, role: Role = Role.LABELLER) -> TestClient:
+def somebody(store: Store, name: str, role: PersonRole = PersonRole.LABELLER) -> TestClient:
     return TestClient(Somebody(workbench(store), name, role), follow_redirects=False)
 
 
@@ -64,7 +64,7 @@ def send(web: TestClient, path: str, **fields: str) -> Response:
 
 def drawn(store: Store, **fields: str) -> TestClient:
     """Draw a sample of the run by the form, and return the editor."""
-    editor = somebody(store, "eve", Role.EDITOR)
+    editor = somebody(store, "eve", PersonRole.EDITOR)
     form = {"run": store.runs()[0].id, "metric": "toy.value", "n": "8", "how": "uniform", "set": "labels"}
     assert send(editor, "/labels/draw", **form | fields).headers["location"] == "/labels"
     return editor
@@ -197,7 +197,7 @@ def test_people_who_share_a_token_are_asked_for_their_name_once(store: Store) ->
 def test_roles_say_who_may_look_label_draw_and_decide(store: Store) -> None:
     drawn(store)
     row = LabelSet(store).samples()[0].rows[0].key
-    viewer, labeller = somebody(store, "vera", Role.VIEWER), somebody(store, "anna")
+    viewer, labeller = somebody(store, "vera", PersonRole.VIEWER), somebody(store, "anna")
     assert viewer.get("/labels").status_code == 200
     assert "/queue" not in viewer.get("/labels").text
     assert viewer.get(QUEUE).status_code == label(viewer, row, "good").status_code == 403
@@ -222,7 +222,7 @@ def test_disagreements_show_who_said_what_and_an_editor_decides(store: Store, ca
     assert "1 row that you have not labelled yourself is not shown" in unseen
     assert "a wrong berth" not in unseen
     assert "a wrong berth" not in editor.get(path).text
-    for web, address in ((anna, path), (somebody(store, "v", Role.VIEWER), path), (editor, path + "&all=1")):
+    for web, address in ((anna, path), (somebody(store, "v", PersonRole.VIEWER), path), (editor, path + "&all=1")):
         page = web.get(address).text
         for shown in ("anna", "ben", "a wrong berth", "✓ good", "✗ bad", "Berth"):
             assert shown in page

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from leadline.evaluators.ground import StoreError
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.plugins.ui.app import protected, workbench
-from leadline.plugins.ui.marked_text import Mark, marked, word_differences
+from leadline.plugins.ui.marked_text import TextMark, marked, word_differences
 from leadline.plugins.ui.pages.runs import PAGE
 from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.runs import run_index
@@ -206,7 +206,7 @@ def test_differences_are_marked_by_words_and_texts_stay_texts(before: str, after
 
 
 def test_marks_that_overlap_or_lie_outside_leave_the_text_whole() -> None:
-    found = marked("abcdef", [Mark(1, 4, 'x"'), Mark(3, 5, "y"), Mark(4, 99, "z"), Mark(2, 2, "")])
+    found = marked("abcdef", [TextMark(1, 4, 'x"'), TextMark(3, 5, "y"), TextMark(4, 99, "z"), TextMark(2, 2, "")])
     assert found == 'a<mark title="x&#34;">bc</mark><mark title="y">de</mark>f'
 
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.pages import trends as module
 from leadline.tasks.runs import run_index
-from leadline.tasks.runs.history import History
+from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunIndex
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
@@ -26,7 +26,7 @@ START = datetime(2026, 9, 1, 2, 0, tzinfo=UTC)
 
 def reader(store: Store) -> TestClient:
     """Return a client that has been let in, to a store that was read to its end."""
-    History(store, RunIndex(store)).gather(600)
+    RunHistory(store, RunIndex(store)).gather(600)
     web = TestClient(protected(workbench(store), TOKEN), follow_redirects=False)
     assert web.get("/", params={"token": TOKEN}).status_code == 303
     return web

@@ -10,17 +10,17 @@ import duckdb
 import pytest
 
 from leadline.tasks.runs import history as module
-from leadline.tasks.runs.history import History
+from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunIndex
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 
 
-def history(store: Store) -> History:
-    return History(store, RunIndex(store))
+def history(store: Store) -> RunHistory:
+    return RunHistory(store, RunIndex(store))
 
 
-def values(found: History) -> dict[str, float]:
+def values(found: RunHistory) -> dict[str, float]:
     """Return beta's mean of BLEU by run."""
     lines = found.lines("series", found.index.lines(), measure="value", evaluator="bleu", metric="bleu_1", slice=None)
     return {line["run"]: line["value"] for line in lines}
@@ -59,9 +59,9 @@ def test_a_run_is_read_once_and_a_new_one_beside_it(store: Store, monkeypatch: p
     make_run(store, "20260101-a")
     assert history(store).gather(60) == 0
     read: list[str] = []
-    gather_run = History._gather_run
+    gather_run = RunHistory._gather_run
     monkeypatch.setattr(
-        History,
+        RunHistory,
         "_gather_run",
         lambda self, connection, line: (read.append(line.id), gather_run(self, connection, line)),
     )
