@@ -297,6 +297,32 @@ def test_hostile_names_are_shown_as_text(store: Store) -> None:
         assert '"><u>' not in page
 
 
+def test_hostile_texts_of_datasets_stay_texts_on_every_page(store: Store) -> None:
+    """Keys, models, questions, answers, contexts and categories are whatever somebody wrote into a dataset."""
+    answers = [
+        {name: f"{name} {HOSTILE}" for name in ("case", "model", "question", "answer")}
+        | {"expected": [HOSTILE], "context": [HOSTILE], "categories": [HOSTILE]}
+    ] * 2
+    answers = [answers[0], answers[1] | {"model": "beta", "answer": HOSTILE}]
+    run = {"models": [answers[0]["model"], "beta"], "tags": {HOSTILE: "x"}, "config": {"dataset": HOSTILE}}
+    for name in ("20260101-a", "20260102-b"):
+        make_run(store, name, values=(1.0, 0.1), answers=answers, record=run)
+    web = reader(store)
+    key = urlencode({"case": answers[0]["case"], "model": answers[0]["model"], "q": HOSTILE})
+    paths = [
+        "/", "/cases?q=script", "/cases?run=20260101-a", f"/cases?run=20260101-a&{key}", f"/runs/20260101-a/case?{key}",
+        f"/runs/20260101-a/calls?{key}", "/compare?run=20260101-a&run=20260102-b",
+        f"/compare?{urlencode({'run': HOSTILE})}",
+        "/work?run=20260101-a", "/trends", "/costs", "/labels", "/runs/20260101-a",
+    ]  # fmt: skip
+    for path in paths:
+        answer = web.get(path)
+        assert answer.status_code == 200, path
+        assert "<script>" not in answer.text, path
+        assert '"\x1b' not in answer.text, path
+        assert "\x1b" not in answer.text, path
+
+
 def test_records_that_are_no_records_are_left_out(store: Store) -> None:
     make_run(store, "20260101-a")
     broken = [

@@ -23,6 +23,9 @@ from tests.support.processes.browser import browse
 from tests.support.stores.runs import make_run
 
 DEADLINE_S = 60.0
+WIDE = """[...document.querySelectorAll('main *')]
+  .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll'))
+  .map(one => one.outerHTML.slice(0, 90)).slice(0, 3).join(' ')"""
 
 
 @contextmanager
@@ -130,6 +133,21 @@ def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path,
         page.press(".runs .name")
         page.wait("document.readyState === 'complete' && document.querySelector('.files')")
         assert page.js("document.documentElement.scrollWidth") <= width
+        (run,) = (store_run.id for store_run in Store.open(tmp_path / "store").runs())
+        base = address.partition("/?")[0]
+        for path in (
+            f"/cases?run={run}", f"/cases?run={run}&metric=bleu.bleu_1&outcome=fails",
+            f"/runs/{run}/case?case=tide-springs",
+            f"/compare?run={run}:aldermouth-rag-v1&run={run}:gullwing-mini", "/work", "/trends", "/costs", "/labels",
+        ):  # fmt: skip
+            page.send("Page.navigate", url=f"{base}{path}")
+            page.wait(f"document.readyState === 'complete' && location.pathname === '{path.partition('?')[0]}'")
+            assert page.js("document.documentElement.scrollWidth") <= width, (path, page.js(WIDE))
+            assert page.js("document.querySelectorAll('[data-theme-button]:not([hidden])').length") == 1, (
+                "the script ran"
+            )
+        page.send("Page.navigate", url=f"{base}/runs/{run}")
+        page.wait("document.readyState === 'complete' && document.querySelector('.files')")
         page.press(".files a")
         page.wait("document.body && document.body.dataset.ready === 'true'")
         assert page.js("window.origin") == "null"
