@@ -38,7 +38,7 @@ from leadline.tasks.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class CheckedUnit:
     """An answer that is checked, a turn of a conversation, or a conversation as a whole.
 
     Attributes:
@@ -237,7 +237,7 @@ def check(
 
 def _subjects(
     answer: str | Sequence[Any], texts: AnswerTexts, about: Mapping[str, Any]
-) -> tuple[Subject, list[Subject]]:
+) -> tuple[CheckedUnit, list[CheckedUnit]]:
     """Return what is checked as a whole, and turn by turn where it is a conversation of several.
 
     Args:
@@ -253,7 +253,7 @@ def _subjects(
                 code=ErrorCode.CONFIG_OPTION,
             )
         said = replace(texts, answer=answer)
-        subject = Subject(_row(said), said)
+        subject = CheckedUnit(_row(said), said)
         return subject, [subject]
     for name in ("question", "context"):
         if getattr(texts, name):
@@ -284,7 +284,7 @@ def _subjects(
     return subject, of_turns or [subject]
 
 
-def _subject_of(part: Part, condition: str | None, turn: int = 0) -> Subject:
+def _subject_of(part: Part, condition: str | None, turn: int = 0) -> CheckedUnit:
     said = part.turn
     line = {
         "case_key": "answer",
@@ -299,22 +299,22 @@ def _subject_of(part: Part, condition: str | None, turn: int = 0) -> Subject:
     context = tuple(chunk["content"] for chunk in said.retrieved_context)
     row = row_of(line)
     texts = AnswerTexts(said.answer, said.question, said.expected_answers, context, condition, row.messages)
-    return Subject(row, texts, turn)
+    return CheckedUnit(row, texts, turn)
 
 
 def _measured(
-    whole: Subject,
-    turns: Sequence[Subject],
+    whole: CheckedUnit,
+    turns: Sequence[CheckedUnit],
     metrics: Metrics | Iterable[Metrics],
     limits: Mapping[str, float],
     session: str,
     settings: Mapping[str, Any],
-) -> tuple[dict[str, float], list[tuple[Subject, Failure]]]:
+) -> tuple[dict[str, float], list[tuple[CheckedUnit, Failure]]]:
     """Return the values by ``evaluator.metric``, and those that miss their limit; see :func:`check`."""
     measuring = answer_metrics(metrics, session, **settings)
     checks = [_Check.of(evaluator, measuring.policy, limits) for evaluator in measuring.evaluators]
     _require_known(limits, checks)
-    scores: list[list[tuple[Subject, StoredScore]]] = [[] for _ in checks]
+    scores: list[list[tuple[CheckedUnit, StoredScore]]] = [[] for _ in checks]
     asked = [[whole] if each.evaluator.spec.unit == "conversation" else each.able(turns) for each in checks]
     for each, subjects in zip(checks, asked, strict=True):
         each.require_inputs(subjects[0].row)
@@ -378,7 +378,7 @@ class _Check:
                 code=ErrorCode.CONFIG_OPTION,
             )
 
-    def able(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
+    def able(self, subjects: Sequence[CheckedUnit]) -> Sequence[CheckedUnit]:
         """Return those that have what is needed; all where none has."""
         return [each for each in subjects if not missing_inputs(self.evaluator, each.row)] or subjects
 
@@ -405,15 +405,15 @@ def _require_known(limits: Mapping[str, float], checks: Sequence[_Check]) -> Non
 
 
 def _worst(
-    checks: Sequence[_Check], scores: Sequence[Sequence[tuple[Subject, StoredScore]]]
-) -> list[tuple[float, Subject, StoredScore]]:
+    checks: Sequence[_Check], scores: Sequence[Sequence[tuple[CheckedUnit, StoredScore]]]
+) -> list[tuple[float, CheckedUnit, StoredScore]]:
     """Return of each check the worst value, the first of equal ones; refuse to decide where the instrument failed.
 
     Turns that a metric is not applicable to are left out, unless it is to none.
     """
     reasons: dict[str, str] = {}
     messages: list[str] = []
-    found: list[tuple[float, Subject, StoredScore]] = []
+    found: list[tuple[float, CheckedUnit, StoredScore]] = []
     for each, lines in zip(checks, scores, strict=True):
         given = [(score.values[each.metric.key], subject, score) for subject, score in lines]
         values = [(value, subject, score) for value, subject, score in given if isinstance(value, float)]

@@ -1,0 +1,114 @@
+"""Serving the workbench: who is let in, by which names, and where it listens."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import click
+
+from leadline.evaluators.ground import UsageError
+from leadline.flows.command.session import say
+from leadline.flows.prefect.report_links import ui_address
+from leadline.plugins.http_server import listener, serve
+from leadline.plugins.ui.access import AccessControl, Doorkeeper, TokenKeeper
+from leadline.plugins.ui.app import workbench
+from leadline.plugins.ui.site import PersonRole
+from leadline.plugins.ui.users import ProxyKeeper, UserKeeper, add_user
+from leadline.tasks.store.store import Store
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+Networks: TypeAlias = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """The way in, as a command was told it.
+
+    Attributes:
+        token: The token that was given, or "" for one to be drawn; it also signs cookies.
+        token_from: The environment variable that it came from.
+        users: The file of users, if people sign in.
+        proxy_header: The header in which a proxy names people, if one does.
+        proxy_from: Addresses of that proxy.
+    """
+
+    token: str = field(repr=False)
+    token_from: str
+    users: Path | None
+    proxy_header: str | None
+    proxy_from: tuple[str, ...]
+
+    def doorkeeper(self, token: str, cookie: str, *, secure: bool, base: str) -> Doorkeeper:
+        """Return who lets people in: a proxy's header, a file of users, or the token.
+
+        Raises:
+            UsageError: The file cannot be read, or an address is none.
+        """
+        networks = _networks(self.proxy_from)
+        known = UserKeeper(self.users, token, cookie, secure, base) if self.users else None
+        if known:
+            known.users()  # a file that cannot be read is said at once
+        if self.proxy_header:
+            return ProxyKeeper(self.proxy_header, networks, token, known)
+        return known or TokenKeeper(token, cookie, secure, base)
+
+    def address(self, host: str, port: int, token: str) -> str:
+        """Return the address to open, with the token where one is asked for; a given one is not shown."""
+        asks = "" if self.users or self.proxy_header else f"?token={f'${self.token_from}' if self.token else token}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/{asks}"
+
+
+def serve_store(store: Store, host: str, ports: tuple[int, ...], entrance: Entrance) -> None:
+    """Serve the workbench of a store until SIGTERM or Ctrl-C, and print its address.
+
+    Args:
+        host: Address of the interface.
+        ports: The first of them that is free; 0 for any.
+
+    Raises:
+        LeadlineError: No port can be had.
+    """
+    public = urlsplit(ui_address())
+    base, secure = public.path.rstrip("/"), public.scheme == "https"
+    pages = workbench(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), base)
+    with listener(host, *ports) as listening:
+        number = listening.getsockname()[1]
+        token = entrance.token or secrets.token_urlsafe(24)
+        doorkeeper = entrance.doorkeeper(token, f"leadline-ui-{number}", secure=secure, base=base)
+        loopback = host in ("127.0.0.1", "::1", "localhost")
+        hosts = LOOPBACK | {name for name in (public.hostname,) if name} if loopback else None
+        click.echo(entrance.address(host, number, token))
+        say(f"Runs of {store.location}. Ctrl-C ends it.")
+        try:
+            serve(AccessControl(pages, doorkeeper, hosts), listening)
+        except KeyboardInterrupt:  # uvicorn has ended its connections, and passes the signal on
+            say("Ended.")
+
+
+def _networks(given: tuple[str, ...]) -> Networks:
+    try:
+        return tuple(ipaddress.ip_network(one) for one in given)
+    except ValueError as error:
+        raise UsageError(
+            f"--proxy-from: {error}.", hint="Write an address or a network, such as 10.0.0.0/8."
+        ) from error
+
+
+def write_user(users: Path | None, name: str, role: str) -> None:
+    """Ask for a password, and write a person to the file of users.
+
+    Raises:
+        UsageError: There is no file, or the name or the password cannot be used.
+    """
+    if users is None:
+        raise UsageError("--add-user writes to a file.", hint="Name it: --users FILE")
+    password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+    add_user(users, name, PersonRole[role.upper()], password)
+    say(f"{name} is a {role} in {users}.")
