@@ -49,7 +49,7 @@ class Entrance:
         """Return who lets people in: a proxy's header, a file of users, or the token.
 
         Raises:
-            UsageError: The file cannot be read, or an address is none.
+            UsageError: The file cannot be read, or an address is invalid.
         """
         networks = _networks(self.proxy_from)
         known = UserKeeper(self.users, token, cookie, secure, base) if self.users else None
@@ -111,4 +111,4 @@ def write_user(users: Path | None, name: str, role: str) -> None:
         raise UsageError("--add-user writes to a file.", hint="Name it: --users FILE")
     password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     add_user(users, name, PersonRole[role.upper()], password)
-    say(f"{name} is a {role} in {users}.")
+    say(f"{name} has the role {role} in {users}.")

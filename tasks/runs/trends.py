@@ -166,6 +166,12 @@ class TrendChange:
     run: RunLine
 
     @property
+    def sides(self) -> tuple[str, str]:
+        """The last run of the level before and the first of the new one, as they are named to be compared."""
+        model = f":{self.trend.subject.model}" if self.trend.subject.model else ""
+        return f"{self.trend.points[self.level.place - 1].run.id}{model}", f"{self.run.id}{model}"
+
+    @property
     def size(self) -> float:
         """Its size among others: points of a share, else part of the level before."""
         moved = abs(self.level.difference)

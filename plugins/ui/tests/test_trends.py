@@ -61,6 +61,8 @@ def test_a_drop_is_told_at_the_head_with_its_run_and_what_stayed(store: Store) -
     expected = rf"worse Since run {runs[14].id} of 2026-09-15, BLEU of beta is 1\d points lower \(\d+ to 1\d\): "
     assert re.search(expected + "same judge, same dataset.", said), said[:900]
     assert page.count('class="ring"') == 1
+    sides = f"run={runs[13].id}%3Abeta&amp;run={runs[14].id}%3Abeta"
+    assert f'href="/compare?{sides}"' in page
 
 
 def test_every_point_links_to_its_run_and_the_table_has_the_same_numbers(store: Store) -> None:
