@@ -26,6 +26,7 @@ from leadline.flows.shared.judge_access import judges_of
 from leadline.flows.shared.settings import JudgeAccess, Judges, Models, is_dask
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import variables_of
+from leadline.tasks.load.source import in_bucket
 from leadline.tasks.store.store import STORE_VARIABLE
 
 FIELDS: Final = (
@@ -147,6 +148,8 @@ def check_request(job: Job[Any, Any, Any, Any], config: Any) -> None:
     """
     rules, params = allowed(), getattr(config, "params", {})
     check_store(rules, config.store)
+    for place in _places_in_buckets(config):
+        check_place(rules, place)
     for file in getattr(config, "evaluator_files", ()):
         rules.check_file("evaluators file", file, code=True)
     if folder := getattr(config, "evaluators_dir", None):
@@ -237,6 +240,23 @@ def check_store(rules: Allowed, store: str | None) -> None:
         raise _refused(f"The request names the store {store[:200]}", "allowed_stores", store)
 
 
+def check_place(rules: Allowed, place: str) -> None:
+    """Refuse a file in a bucket that is not below the worker's store or one that is listed.
+
+    A bucket's address may name a server, which would be sent requests that are signed with the worker's keys.
+
+    Raises:
+        UsageError: It is elsewhere.
+    """
+    known = (os.environ.get(STORE_VARIABLE, ""), *rules.stores)
+    if (
+        "?" in place
+        or ".." in place
+        or not any(place.startswith(f"{one.rstrip('/')}/") for one in known if "://" in one)
+    ):
+        raise _refused(f"The request names {place[:200]}", "allowed_stores", place.partition("?")[0].rpartition("/")[0])
+
+
 def addresses_of(host: str) -> list[str]:
     """Return the addresses of a host, whatever form its name has (``2130706433`` and ``0x7f.1`` are 127.0.0.1).
 
@@ -313,6 +333,14 @@ def _fetched(models: Models, params: Mapping[str, Mapping[str, Any]]) -> Iterato
 def _same(judge: JudgeConfig, own: JudgeConfig) -> bool:
     place = ("kind", "model", "api_base", "api_key_env")
     return all(getattr(judge, name) == getattr(own, name) for name in place)
+
+
+def _places_in_buckets(config: Any) -> Iterator[str]:
+    """Yield the files in buckets that a form names, the store aside."""
+    for name, value in config:
+        for text in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
+            if name != "store" and isinstance(text, str) and in_bucket(text):
+                yield text
 
 
 def _place(store: str) -> str:

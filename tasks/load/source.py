@@ -324,10 +324,15 @@ def source_at(path: str | os.PathLike[str]) -> SourceFile:
         StoreError: The bucket cannot be reached.
     """
     name = os.fspath(path)
-    if _BUCKET.match(name):
+    if in_bucket(name):
         copied = tempfile.TemporaryDirectory(prefix="leadline-bucket-")
         return replace(_local(_downloaded(name, Path(copied.name)), name), copied=copied)
     return _local(located(path), name)
+
+
+def in_bucket(name: str) -> bool:
+    """Return whether a file is named by an address in a bucket."""
+    return _BUCKET.match(name) is not None
 
 
 def _local(place: Path, name: str) -> SourceFile:

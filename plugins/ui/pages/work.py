@@ -16,9 +16,10 @@ from starlette.routing import Route
 
 from leadline.evaluators.ground import UsageError, refusals_of, settings_table
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
+from leadline.flows.shared.form import Setting, merged, settings_in
 from leadline.plugins.ui.site import PersonRole, Site, does, person_of, shows
 from leadline.plugins.ui.workshop import Workshop
+from leadline.tasks.load.source import in_bucket
 
 _OUTSIDE: Final = frozenset({"store", "output", "evaluators_dir", "evaluator_files"})
 """Settings that a page neither shows nor passes on: they name places on this host."""
@@ -190,13 +191,13 @@ def check(settings: Mapping[str, Any], store: str) -> None:
         for parent in parents:
             inner = inner.setdefault(parent, {})
         inner[last] = value
-    form: type[FormModel] = EvaluateConfig
     try:
-        config = form.model_validate(merged(settings_table("evaluate"), nested | {"store": store}))
+        config = EvaluateConfig.model_validate(merged(settings_table("evaluate"), nested | {"store": store}))
     except ValidationError as error:
         raise UsageError(refusals_of(error, EvaluateConfig)[0]) from None
-    allowed().check_file("dataset", str(settings.get("dataset", "")))
     check_request(Evaluate(), config)
+    if not in_bucket(config.dataset):
+        allowed().check_file("dataset", config.dataset)
 
 
 def command_of(settings: Mapping[str, Any], store: str) -> list[str]:

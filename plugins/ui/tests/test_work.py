@@ -81,6 +81,7 @@ def test_a_command_is_stopped_as_by_ctrl_c(web: TestClient) -> None:
         ({"dataset": ""}, "dataset"),
         ({"dataset": "/etc/passwd"}, "allowed_files"),
         ({"dataset": "../outside.csv"}, "allowed_files"),
+        ({"dataset": "s3://elsewhere/answers.csv"}, "allowed_stores"),
         ({"dataset": "answers.jsonl", "fail_on": "sometimes"}, "fail_on"),
         ({"dataset": "answers.jsonl", "judges.max_cost": "much"}, "not a number"),
         (

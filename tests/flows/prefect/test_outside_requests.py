@@ -261,6 +261,18 @@ def test_a_check_of_judges_from_outside_names_nothing_unlisted(settings: dict[st
     check_request(CheckJudges(), CheckJudgesConfig(judges=("own",)))
 
 
+@pytest.mark.parametrize("place", ["s3://own/team", "s3://listed"])
+def test_files_in_buckets_are_below_stores_that_are_known(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """The address of a bucket may name a server, which requests signed with the worker's keys would go to."""
+    monkeypatch.setenv("LEADLINE_STORE", "s3://own/team")
+    monkeypatch.setenv("LEADLINE_ALLOWED_STORES", "s3://listed/")
+    check_request(Evaluate(), EvaluateConfig(dataset=f"{place}/answers.csv"))
+    for other in (f"{place}-2/a.csv", "s3://own/other.csv", "gs://listed/a.csv", f"{place}/../x.csv",
+                  f"{place}/a.csv?endpoint_override=http://169.254.169.254"):  # fmt: skip
+        with pytest.raises(UsageError, match="The request names"):
+            check_request(Evaluate(), EvaluateConfig(dataset=other))
+
+
 def test_stores_are_the_workers_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     check_store(allowed(), None)
