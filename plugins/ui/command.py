@@ -44,7 +44,7 @@ def ui(
     session: Session, port: int | None, host: str, token_env: str, users: Path | None, add_user: str | None, role: str,
     proxy_header: str | None, proxy_from: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Look at the store in a browser: runs, cases, comparisons, trends, labels.
+    """Show the store in a browser: runs, cases, trends, labels and more.
 
     The address that it prints holds a token, which the browser keeps as a cookie; whoever has it may do everything.
     With --users people sign in: a viewer looks, a labeller labels, an editor starts work.

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from leadline.evaluators.ground import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import say
 from leadline.flows.prefect.report_links import ui_address
 from leadline.plugins.http_server import listener, serve
@@ -97,7 +97,9 @@ def _networks(given: tuple[str, ...]) -> Networks:
         return tuple(ipaddress.ip_network(one) for one in given)
     except ValueError as error:
         raise UsageError(
-            f"--proxy-from: {error}.", hint="Write an address or a network, such as 10.0.0.0/8."
+            f"--proxy-from: {error}.",
+            hint="Write an address or a network, such as 10.0.0.0/8.",
+            code=ErrorCode.CONFIG_OPTION,
         ) from error
 
 
@@ -108,7 +110,7 @@ def write_user(users: Path | None, name: str, role: str) -> None:
         UsageError: There is no file, or the name or the password cannot be used.
     """
     if users is None:
-        raise UsageError("--add-user writes to a file.", hint="Name it: --users FILE")
+        raise UsageError("--add-user writes to a file.", hint="Name it: --users FILE", code=ErrorCode.CONFIG_OPTION)
     password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     add_user(users, name, PersonRole[role.upper()], password)
     say(f"{name} has the role {role} in {users}.")

@@ -90,9 +90,15 @@ def add_user(path: Path, name: str, role: PersonRole, password: str) -> None:
         UsageError: The name or the password cannot be used.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot be a user's name.", hint="Take letters, digits, dots, dashes or @.")
+        raise UsageError(
+            f"{name!r} cannot be a user's name.",
+            hint="Take letters, digits, dots, dashes or @.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
     if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
-        raise UsageError(f"A password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters.")
+        raise UsageError(
+            f"A password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters.", code=ErrorCode.CONFIG_OPTION
+        )
     users = read_users(path) if path.exists() else {}
     users[name] = User(role, hashed(password))
     text = "".join(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.ground import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 
 AT_ONCE: Final = 2
 """Commands that run at the same time: each may take all processors."""
@@ -112,7 +112,11 @@ class Workshop:
         """
         with self._lock:
             if sum(work.running for work in self._works.values()) >= AT_ONCE:
-                raise UsageError(f"{AT_ONCE} commands run already.", hint="Wait for one to end, or stop it.")
+                raise UsageError(
+                    f"{AT_ONCE} commands run already.",
+                    hint="Wait for one to end, or stop it.",
+                    code=ErrorCode.RUN_FAILED,
+                )
             self.folder.mkdir(parents=True, exist_ok=True)
             name = secrets.token_hex(6)
             log = self.folder / f"{name}.log"

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.evaluators.ground import UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.ui.marked_text import word_differences
 from leadline.plugins.ui.site import MOST_QUERY, Site, shows
 
@@ -90,7 +90,7 @@ def routes(site: Site) -> list[Route]:
         shown, trouble = [], ""
         try:
             if len(asked) == 1 and ":" not in asked[0]:
-                raise UsageError("Pick a second run or model to compare it with.")
+                raise UsageError("Pick a second run or model to compare it with.", code=ErrorCode.COMPARE_SIDES)
             shown = [_shown(comparisons.of(asked[0], other, slices)) for other in asked[1:]]
         except UsageError as error:
             trouble = str(error)

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.evaluators.ground import UsageError, refusals_of, settings_table
+from leadline.evaluators.ground import ErrorCode, UsageError, refusals_of, settings_table
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.form import Setting, merged, settings_in
 from leadline.plugins.ui.site import PersonRole, Site, does, person_of, shows
@@ -153,7 +153,7 @@ def _number(field: FormField, text: str) -> float | int:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise UsageError(f"{field.label}: {text[:40]!r} is not a number.") from None
+        raise UsageError(f"{field.label}: {text[:40]!r} is not a number.", code=ErrorCode.CONFIG_OPTION) from None
 
 
 def recorded_settings(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def check(settings: Mapping[str, Any], store: str) -> None:
     try:
         config = EvaluateConfig.model_validate(merged(settings_table("evaluate"), nested | {"store": store}))
     except ValidationError as error:
-        raise UsageError(refusals_of(error, EvaluateConfig)[0]) from None
+        raise UsageError(refusals_of(error, EvaluateConfig)[0], code=ErrorCode.CONFIG_OPTION) from None
     check_request(Evaluate(), config)
     if not in_bucket(config.dataset):
         allowed().check_file("dataset", config.dataset)
