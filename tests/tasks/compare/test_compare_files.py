@@ -39,6 +39,7 @@ class TestFiles:
             "case": "c000", "direction": "passed_to_failed", "baseline": 0.7, "candidate": 0.3,
             "question": "What is c000?", "expected": None,
             "baseline_answer": "c000 by m", "candidate_answer": "c000 by m",
+            "baseline_turn": None, "candidate_turn": None,
         }  # fmt: skip
         assert after.id in (found.folder / "report.md").read_text()
 
