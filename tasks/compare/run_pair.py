@@ -143,7 +143,7 @@ def _create_views(connection: DuckDBPyConnection, store: Store, run: Run, side: 
         file: Path = store.dataset(dataset) / f"{table}.parquet"
         connection.execute(f"CREATE VIEW {side}.{table} AS FROM read_parquet({literal(file)})")
     turns = store.dataset(dataset) / TURNS_FILE
-    talks = sql("compare/talks" if turns.exists() else "compare/no_talks")
+    talks = sql("compare/talks") if turns.exists() else sql("compare/no_talks")
     for statement in talks.format(side=side, catalog=catalog, turns=literal(turns)).split(";\n\n"):
         connection.execute(statement)
 
