@@ -39,6 +39,7 @@ from leadline.evaluators.data.messages import ToolCall as ToolCall
 from leadline.evaluators.data.messages import TraceStep as TraceStep
 from leadline.evaluators.data.messages import Turn as Turn
 from leadline.evaluators.data.messages import calls_of as calls_of
+from leadline.evaluators.data.messages import dialogue_of as dialogue_of
 from leadline.evaluators.data.messages import turns_of as turns_of
 from leadline.evaluators.data.pair_outcomes import LOSS as LOSS
 from leadline.evaluators.data.pair_outcomes import TIE as TIE

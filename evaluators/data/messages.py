@@ -18,6 +18,8 @@ messages belong to no turn. Calls in one message of the assistant are parallel: 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, NotRequired, Required, TypeAlias, TypedDict
 
@@ -213,3 +215,33 @@ def calls_of(messages: Messages) -> list[MadeCall]:
                 text, error = (result["content"], result.get("error")) if result else (None, None)
                 found.append(MadeCall(call["name"], call["arguments"], text, error, place, number))
     return found
+
+
+class DialogueLine(NamedTuple):
+    """A message as people read it, with what its calls returned; results have no line of their own.
+
+    Attributes:
+        calls: The calls that it makes.
+        turn: The turn that it belongs to, from 1; 0 before the first.
+        opens: Whether that turn begins with it.
+    """
+
+    message: Message
+    calls: tuple[MadeCall, ...]
+    turn: int
+    opens: bool
+
+
+def dialogue_of(messages: Messages) -> list[DialogueLine]:
+    """Return the messages of a conversation as people read them."""
+    calls: defaultdict[int, list[MadeCall]] = defaultdict(list)
+    for call in calls_of(messages):
+        calls[call.message].append(call)
+    answered = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    starts = [turn.first for turn in turns_of(messages)]
+    firsts = set(starts)
+    return [
+        DialogueLine(message, tuple(calls.get(place, ())), bisect_right(starts, place), place in firsts)
+        for place, message in enumerate(messages)
+        if message["role"] != "tool" or message.get("tool_call_id") not in answered
+    ]

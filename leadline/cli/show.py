@@ -233,22 +233,21 @@ def _print_messages(messages: Messages, before: str = "") -> bool:
     Args:
         before: What the lines of a history begin with.
     """
-    from leadline.evaluators.data import calls_of, turns_of
+    from leadline.evaluators.data import dialogue_of
     from leadline.evaluators.judge.transcript import call_text
 
-    turns, calls = turns_of(messages), calls_of(messages)
-    if not before and len(turns) < 2 and not calls:
+    lines = dialogue_of(messages)
+    turns = lines[-1].turn if lines else 0
+    if not before and turns < 2 and not any(line.calls for line in lines):
         return False
-    starts = {turn.first: f"Turn {number}" for number, turn in enumerate(turns, start=1) if len(turns) > 1}
-    for place, message in enumerate(messages):
-        if place in starts and not before:
-            click.echo(starts[place])
-        if message["content"] and message["role"] != "tool":
+    for message, calls, turn, opens in lines:
+        if opens and turns > 1 and not before:
+            click.echo(f"Turn {turn}")
+        if message["content"]:
             _print_text(message["role"].capitalize(), before + message["content"])
         for call in calls:
-            if call.message == place:
-                _print_text("Call", f"{before}{call_text(call.name, call.arguments)}")
-                _print_text("Result" if call.error is None else "Failed", call.result)
+            _print_text("Call", f"{before}{call_text(call.name, call.arguments)}")
+            _print_text("Result" if call.error is None else "Failed", call.result)
     return True
 
 

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.evaluators.data import Messages, calls_of, turns_of
+from leadline.evaluators.data import dialogue_of
+from leadline.evaluators.data.messages import DialogueLine
 from leadline.plugins.ui.marked_text import TextMark, marked
 from leadline.plugins.ui.site import Site, asked, number, pager, shows
 from leadline.tasks.db import connect, open_run, records, sql
@@ -203,25 +204,11 @@ def find_rows(
     return lines, found[0]["total"]
 
 
-def _dialogues(site: Site, line: RunLine, case_id: int) -> dict[str, list[dict[str, Any]]]:
-    """Return the messages of a case's conversations, by model: each with its turn, its calls and their results."""
+def _dialogues(site: Site, line: RunLine, case_id: int) -> dict[str, list[DialogueLine]]:
+    """Return a case's conversations as people read them, by model."""
     with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
         found = connection.execute(sql("ui_cases/dialogues"), {"case": case_id, "longest": LONGEST}).fetchall()
-    return {model: dialogue(orjson.loads(messages)) for model, messages in found}
-
-
-def dialogue(messages: Messages) -> list[dict[str, Any]]:
-    """Return the messages of a conversation to be drawn, each with its turn, its calls and their results."""
-    calls: dict[int, list[Any]] = {}
-    for call in calls_of(messages):
-        calls.setdefault(call.message, []).append(call)
-    answered = {call["id"] for message in messages for call in message.get("tool_calls", ())}
-    starts = {turn.first: place for place, turn in enumerate(turns_of(messages), start=1)}
-    return [
-        {**message, "calls": calls.get(place, ()), "turn": starts.get(place)}
-        for place, message in enumerate(messages[:MOST_MESSAGES])
-        if message["role"] != "tool" or message.get("tool_call_id") not in answered
-    ]
+    return {model: dialogue_of(orjson.loads(messages))[:MOST_MESSAGES] for model, messages in found}
 
 
 def shown_answer(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,10 +15,8 @@ from starlette.routing import Route
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.ui.marked_text import word_differences
 from leadline.plugins.ui.site import MOST_QUERY, Site, shows
-
-if TYPE_CHECKING:
-    from leadline.tasks.compare import Comparison
-    from leadline.tasks.compare.results import MetricComparison
+from leadline.tasks.compare import Comparison, Options, compare
+from leadline.tasks.compare.effect_axis import axis_reach, effect_mark
 
 MOST_SIDES: Final = 6
 """Runs or models that are compared with the first on one page."""
@@ -31,9 +29,6 @@ KEPT: Final = 32
 
 CHOICES: Final = 200
 """Runs that may be picked from the list; others by their ids."""
-
-PLOT: Final = 200.0
-"""Width of the picture of an effect, in its own units."""
 
 
 @dataclass
@@ -50,11 +45,10 @@ class Comparisons:
         Raises:
             UsageError: There is no such run or model, or they have nothing in common.
         """
-        from leadline.tasks.compare import Options, compare
-
         store = self.site.store
-        marks = [store.run(side.partition(":")[0]).read().get("ended") for side in (baseline, candidate)]
-        key = (baseline, candidate, *slices, *map(str, marks))
+        runs = [store.run(side.partition(":")[0]) for side in (baseline, candidate)]
+        changed = [run.database.stat().st_mtime_ns if run.database.exists() else 0 for run in runs]
+        key = (baseline, candidate, *slices, *changed)
         with self._lock:  # one at a time: each takes all processors
             if key not in self._kept:
                 self._kept[key] = compare(store, baseline, candidate, Options(slices=tuple(slices), shown=MOST_ROWS))
@@ -62,17 +56,6 @@ class Comparisons:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)
             return self._kept[key]
-
-
-@dataclass(frozen=True, slots=True)
-class EffectPicture:
-    """An effect with its interval and margin, as places on a line from 0 to :data:`PLOT`."""
-
-    low: float
-    high: float
-    at: float
-    zero: float
-    margin: float | None
 
 
 def routes(site: Site) -> list[Route]:
@@ -96,7 +79,6 @@ def routes(site: Site) -> list[Route]:
             trouble = str(error)
         return site.page(
             request, "compare.html", asked=asked, runs=runs, slices=" ".join(slices), compared=shown, trouble=trouble,
-            plot=PLOT,
         )  # fmt: skip
 
     return [shows("/compare", show)]
@@ -104,8 +86,9 @@ def routes(site: Site) -> list[Route]:
 
 def _shown(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as its page shows it: metrics with pictures of their effects, and the cases that changed."""
+    reach = axis_reach(comparison.metrics)
     metrics = [
-        {"found": found, "picture": _picture(found), "rows": [_differing(row) for row in found.changed_rows]}
+        {"found": found, "mark": effect_mark(found, reach), "rows": [_differing(row) for row in found.changed_rows]}
         for found in comparison.metrics
         if found.effect is not None or found.verdict in ("incomparable", "one_sided")
     ]
@@ -119,19 +102,3 @@ def _shown(comparison: Comparison) -> dict[str, Any]:
 def _differing(row: Any) -> dict[str, Any]:
     before, after = word_differences(row.baseline_answer or "", row.candidate_answer or "")
     return {"row": row, "before": before, "after": after, "same": row.baseline_answer == row.candidate_answer}
-
-
-def _picture(found: MetricComparison) -> EffectPicture | None:
-    """Return where an effect lies on a line that reaches as far as its interval or margin, to both sides of zero."""
-    if found.effect is None or found.ci_low is None or found.ci_high is None:
-        return None
-    ends = [abs(value) for value in (found.effect, found.ci_low, found.ci_high, found.margin or 0.0)]
-    farthest = max(ends)
-    if not 0 < farthest < float("inf"):
-        return None
-
-    def place(value: float) -> float:
-        return round(PLOT * (0.5 + 0.48 * value / farthest), 1)
-
-    margin = place(-found.margin) if found.margin is not None else None
-    return EffectPicture(place(found.ci_low), place(found.ci_high), place(found.effect), place(0.0), margin)

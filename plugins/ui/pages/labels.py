@@ -17,9 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from leadline.evaluators.data import dialogue_of
 from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ui.names import keep_name, name_of, readable_name
-from leadline.plugins.ui.pages.cases import dialogue
+from leadline.plugins.ui.pages.cases import MOST_MESSAGES
 from leadline.plugins.ui.site import PersonRole, Site, asked, does, number, pager, person_of, shows
 from leadline.tasks.db import open_run
 from leadline.tasks.judges.labels.drawing import Drawing, draw
@@ -139,7 +140,8 @@ def routes(site: Site) -> list[Route]:
         seen = seen_of(site.store, row)
         return site.page(
             request, "label_queue.html", metric=metric, criterion=criterion, seen=seen, said=said.get(row.key),
-            talk=dialogue(seen["messages"]) if seen else (), before=found.before(row.key), longest=LONGEST,
+            talk=dialogue_of(seen["messages"])[:MOST_MESSAGES] if seen else (), before=found.before(row.key),
+            longest=LONGEST,
             choices=list(choices(metric.low, metric.high, binary=metric.is_binary)), **shown,
         )  # fmt: skip
 

@@ -7,12 +7,13 @@ have one history.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from leadline.evaluators.data import Messages, calls_of, turns_of
+from leadline.evaluators.data import MadeCall, Messages, calls_of, dialogue_of, turns_of
+from leadline.evaluators.data.messages import DialogueLine
 from leadline.tasks.db import sql
 
 if TYPE_CHECKING:
@@ -59,36 +60,35 @@ def dialogues(
             found[at[row_id]] = talk | _dialogue(told, text)
         elif before:
             found[at[row_id]] = talk | _dialogue([], text)
-    return found, [_messages(orjson.loads(before), text)[1] for before in histories]
+    return found, [_drawn(dialogue_of(orjson.loads(before)), text) for before in histories]
 
 
 def _dialogue(messages: Messages, text: int) -> dict[str, Any]:
     """Return the messages that are drawn, with the turn of each."""
-    places, shown = _messages(messages, text)
-    starts = [turn.first for turn in turns_of(messages)]
+    lines = dialogue_of(messages)
     return {
-        "messages": shown[:MOST_MESSAGES],
-        "turns": [sum(start <= place for start in starts) for place in places[:MOST_MESSAGES]],
-        "more": max(0, len(shown) - MOST_MESSAGES),
+        "messages": _drawn(lines[:MOST_MESSAGES], text),
+        "turns": [line.turn for line in lines[:MOST_MESSAGES]],
+        "more": max(0, len(lines) - MOST_MESSAGES),
     }
 
 
-def _messages(messages: Messages, text: int) -> tuple[list[int], list[list[Any]]]:
-    """Return the messages as ``[role, text, calls, name]``, with their positions.
-
-    Those of tools stand within the calls that they answer.
-    """
-    calls: defaultdict[int, list[Any]] = defaultdict(list)
-    for call in calls_of(messages):
-        arguments = orjson.dumps(call.arguments, default=str).decode()
-        calls[call.message].append([call.name, _cut(arguments, text), _cut(call.result, text), call.error])
-    answered = {call["id"] for message in messages for call in message.get("tool_calls", ())}
-    shown = [
-        (place, [message["role"], _cut(message["content"], text), calls[place], message.get("name", "")])
-        for place, message in enumerate(messages)
-        if message["role"] != "tool" or message.get("tool_call_id") not in answered
+def _drawn(lines: Iterable[DialogueLine], text: int) -> list[list[Any]]:
+    """Return messages as ``[role, text, calls, name]``."""
+    return [
+        [
+            message["role"],
+            _cut(message["content"], text),
+            [_call(call, text) for call in calls],
+            message.get("name", ""),
+        ]
+        for message, calls, _, _ in lines
     ]
-    return [place for place, _ in shown], [message for _, message in shown]
+
+
+def _call(call: MadeCall, text: int) -> list[Any]:
+    arguments = orjson.dumps(call.arguments, default=str).decode()
+    return [call.name, _cut(arguments, text), _cut(call.result, text), call.error]
 
 
 def _steps(steps: list[Any]) -> list[list[Any]]:
