@@ -121,6 +121,9 @@ _ARGUMENTS: Final = {
 }
 """Arguments of :func:`check` by the field of a row that they fill."""
 
+_OF_ANSWERS: Final = ("question", "context")
+_OF_CONVERSATIONS: Final = ("tools", "expected_tool_calls", "expected_outcome")
+
 
 class AnswerFailed(AssertionError):
     """An answer misses a limit.
@@ -223,7 +226,7 @@ def check(
             if text is not None:
                 _require_text(name, text)
         texts = AnswerTexts(None, question, _several("expected", expected), _several("context", context), condition)
-        about = {"tools": tools, "expected_tool_calls": expected_tool_calls, "expected_outcome": expected_outcome}
+        about = dict(zip(_OF_CONVERSATIONS, (tools, expected_tool_calls, expected_outcome), strict=True))
         whole, turns = _subjects(answer, texts, about)
         values, failures = _measured(whole, turns, metrics, limits or {}, session or _session(), settings)
     except LeadlineError as error:
@@ -255,7 +258,7 @@ def _subjects(
         said = replace(texts, answer=answer)
         subject = CheckedUnit(_row(said), said)
         return subject, [subject]
-    for name in ("question", "context"):
+    for name in _OF_ANSWERS:
         if getattr(texts, name):
             raise UsageError(
                 f"{name} is of a single answer, and this is a conversation.",
@@ -371,12 +374,18 @@ class _Check:
 
     def require_inputs(self, row: Row) -> None:
         """Refuse to measure what lacks an input: a check that cannot fail is none."""
-        if missing := [_ARGUMENTS.get(name, name) for name in missing_inputs(self.evaluator, row)]:
-            raise UsageError(
-                f"{self.evaluator.spec.id} needs {listing(missing)}.",
-                hint=f"Give {listing(f'{name}=…' for name in missing)} to check.",
-                code=ErrorCode.CONFIG_OPTION,
+        if not (missing := missing_inputs(self.evaluator, row)):
+            return
+        named = [_ARGUMENTS.get(name, name) for name in missing]
+        given = {"expected", "condition", *(_OF_CONVERSATIONS if row.messages else _OF_ANSWERS)}
+        hint = f"Give {listing(f'{name}=…' for name in named)} to check."
+        if not given.issuperset(named):
+            hint = (
+                "The messages have to have it."
+                if row.messages
+                else "Give the messages of a conversation as the answer."
             )
+        raise UsageError(f"{self.evaluator.spec.id} needs {listing(named)}.", hint=hint, code=ErrorCode.CONFIG_OPTION)
 
     def able(self, subjects: Sequence[CheckedUnit]) -> Sequence[CheckedUnit]:
         """Return those that have what is needed; all where none has."""

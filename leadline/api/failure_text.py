@@ -111,11 +111,7 @@ def evidence_lines(evidence: Mapping[str, Any], texts: AnswerTexts) -> Iterator[
         evidence: As :meth:`.Evidence.to_json` gives it.
     """
     message = str(evidence.get("message") or "")
-    spans = [
-        span
-        for span in evidence.get("spans") or ()
-        if span["source"] not in ("message", "tool_call") or texts.of(span["source"], int(span.get("index", 0)))
-    ]
+    spans = list(evidence.get("spans") or ())
     if message:
         yield _shortened(one_line(message), LONGEST_TEXT)
     for span in spans[:MOST_SPANS]:

@@ -247,7 +247,10 @@ def _print_messages(messages: Messages, before: str = "") -> bool:
             _print_text(message["role"].capitalize(), before + message["content"])
         for call in calls:
             _print_text("Call", f"{before}{call_text(call.name, call.arguments)}")
-            _print_text("Result" if call.error is None else "Failed", call.result)
+            if call.result or call.error is None:
+                _print_text("Result", call.result)
+            if call.error != call.result:
+                _print_text("Failed", call.error)
     return True
 
 

@@ -304,6 +304,7 @@ def _texts(found: Mapping[str, Any]) -> AnswerTexts:
         tuple(found["expected_answers"]),
         tuple(chunk["content"] or "" for chunk in found["retrieved_context"]),
         found["condition"],
+        found["messages"] or (),
     )
 
 

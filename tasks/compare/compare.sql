@@ -23,7 +23,9 @@ FULL JOIN (SELECT case_id, case_key FROM candidate.cases) AS candidate_cases USI
 -- statement: copies
 -- As aggregate/copies has them, of the cases of a side.
 SELECT copy.case_no::BIGINT AS copy, original.case_no::BIGINT AS original
-FROM {side}.relationships AS links
+FROM (
+    SELECT case_id, original_case_id FROM {side}.relationships UNION ALL FROM {side}.trials
+) AS links
 JOIN both_cases AS copy ON copy.{side}_case_id = links.case_id
 JOIN both_cases AS original ON original.{side}_case_id = links.original_case_id
 UNION ALL
@@ -128,9 +130,11 @@ ORDER BY model_id
 -- statement: no_talks
 CREATE VIEW {side}.talks AS
 SELECT
-    NULL::UINTEGER AS row_id, NULL::BLOB AS messages, NULL::BLOB AS history, NULL::BLOB AS expected_tool_calls,
+    NULL::UINTEGER AS row_id, NULL::BLOB[] AS replies, NULL::BLOB AS tool_calls, NULL::BLOB AS history, NULL::BLOB AS expected_tool_calls,
     NULL::BLOB AS expected_outcome, NULL::BLOB AS scenario
 WHERE false;
+
+CREATE VIEW {side}.trials AS SELECT NULL::UINTEGER AS case_id, NULL::UINTEGER AS original_case_id WHERE false;
 
 CREATE VIEW {side}.turn_scores AS
 SELECT NULL::USMALLINT AS metric_id, NULL::UINTEGER AS conversation_id, NULL::USMALLINT AS turn, NULL::DOUBLE AS value
@@ -277,14 +281,24 @@ ORDER BY ALL
 SELECT case_no FROM slice_cases ORDER BY slice_column, slice_value, case_no
 
 -- statement: talks
--- What cases and answers of conversations are told apart by, beside what digests has of all rows.
+-- What cases and answers of conversations are told apart by, beside what digests has of all rows. Of an answer that is
+-- all that the model said and called, and not what it was told: another system prompt makes no other answer.
 CREATE VIEW {side}.talks AS
 SELECT
-    row_id, messages_digest AS messages, history_digest AS history,
+    whole.row_id, replies, tool_calls_digest AS tool_calls, history_digest AS history,
     expected_tool_calls_digest AS expected_tool_calls, expected_outcome_digest AS expected_outcome,
     scenario_digest AS scenario
-FROM read_parquet({turns})
+FROM read_parquet({turns}) AS whole
+LEFT JOIN (
+    SELECT conversation_id, list(actual_answer_digest ORDER BY turn) AS replies
+    FROM read_parquet({turns})
+    WHERE unit = 'turn'
+    GROUP BY conversation_id
+) AS said ON said.conversation_id = whole.row_id
 WHERE unit <> 'turn';
+
+CREATE VIEW {side}.trials AS
+{trials};
 
 CREATE VIEW {side}.turn_scores AS FROM {catalog}.turn_scores
 

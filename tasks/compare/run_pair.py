@@ -45,8 +45,8 @@ _CASE_FIELDS: Final = (
     *("history", "expected_tool_calls", "expected_outcome", "scenario"),
 )
 _ANSWER_FIELDS: Final = (
-    *("actual_answer", "retrieved_context", "retrieved_documents", "predicted_annotations", "messages"),
-)
+    "actual_answer", "retrieved_context", "retrieved_documents", "predicted_annotations", "replies", "tool_calls",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ def _create_views(connection: DuckDBPyConnection, store: Store, run: Run, side: 
         connection.execute(f"CREATE VIEW {side}.{table} AS FROM read_parquet({literal(file)})")
     turns = store.dataset(dataset) / TURNS_FILE
     talks = sql("compare/talks") if turns.exists() else sql("compare/no_talks")
-    for statement in talks.format(side=side, catalog=catalog, turns=literal(turns)).split(";\n\n"):
-        connection.execute(statement)
+    trials = sql("turns/trials").format(turns=f"read_parquet({literal(turns)})", cases=f"{side}.cases")
+    connection.execute(talks.format(side=side, catalog=catalog, turns=literal(turns), trials=trials))
 
 
 def models_of(connection: DuckDBPyConnection, side: str) -> list[dict[str, Any]]:

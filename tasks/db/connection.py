@@ -110,7 +110,10 @@ def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:
         )
     )
     turns = dataset / TURNS_FILE
-    views = sql("turns/views").format(turns=literal(turns)) if turns.exists() else sql("turns/without_turns")
+    trials = sql("turns/trials").format(turns="turns", cases="cases")
+    views = sql("turns/views").format(turns=literal(turns), trials=trials)
+    if not turns.exists():
+        views = sql("turns/without_turns")
     connection.execute(views)
 
 
@@ -247,8 +250,8 @@ def show_targets(connection: DuckDBPyConnection) -> None:
 
 
 def show_turn_means(connection: DuckDBPyConnection) -> None:
-    """Create the view ``turn_means``, the values of turns and whether they fail, after :func:`show_targets`."""
-    show_targets(connection)
+    """Create the table ``targets``, and the view ``turn_means``: the values of turns and whether they fail."""
+    connection.execute(sql("row_scores/targets"))
     connection.execute(sql("row_scores/turn_means"))
 
 

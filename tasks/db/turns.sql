@@ -30,21 +30,8 @@ FROM turns;
 -- statement: views
 CREATE OR REPLACE TEMP VIEW turns AS FROM read_parquet({turns});
 
--- Cases that are another one held again: the same is asked first, and the same is expected.
 CREATE OR REPLACE TEMP VIEW trials AS
-SELECT DISTINCT case_id, original_case_id
-FROM (
-    SELECT
-        cases.case_id,
-        min(cases.case_id) OVER (
-            PARTITION BY cases.question, scenario_digest, expected_tool_calls_digest, expected_outcome_digest
-        ) AS original_case_id
-    FROM turns
-    JOIN cases ON cases.case_id = turns.case_id
-    WHERE unit <> 'turn'
-      AND coalesce(scenario_digest, expected_tool_calls_digest, expected_outcome_digest) IS NOT NULL
-)
-WHERE case_id <> original_case_id;
+{trials};
 
 CREATE OR REPLACE TEMP VIEW all_rows AS
 SELECT
@@ -76,3 +63,21 @@ SELECT
     tools_digest AS tools, steps_digest AS steps, expected_tool_calls_digest AS expected_tool_calls,
     expected_outcome_digest AS expected_outcome, scenario_digest AS scenario
 FROM turns;
+
+-- statement: trials
+-- Cases that are another one held again: the same was said before, the same is asked first, the same is expected.
+SELECT DISTINCT case_id, original_case_id
+FROM (
+    SELECT
+        cases.case_id,
+        min(cases.case_id) OVER (
+            PARTITION BY
+                cases.question, cases.expected_answers, cases.condition, history_digest, scenario_digest,
+                expected_tool_calls_digest, expected_outcome_digest
+        ) AS original_case_id
+    FROM {turns} AS turns
+    JOIN {cases} AS cases ON cases.case_id = turns.case_id
+    WHERE unit <> 'turn'
+      AND coalesce(scenario_digest, expected_tool_calls_digest, expected_outcome_digest) IS NOT NULL
+)
+WHERE case_id <> original_case_id

@@ -27,7 +27,7 @@ from leadline.tasks.analyse.findings.slice_problems import (
     worst_rows,
 )
 from leadline.tasks.analyse.slices import PERTURBATION, RETRIEVAL, slice_in_words
-from leadline.tasks.db import records, replace_lines, show_turn_means, sql
+from leadline.tasks.db import records, replace_lines, show_row_scores, show_turn_means, sql
 from leadline.tasks.policy.policy import Policy, ProblemStyle, Role
 
 if TYPE_CHECKING:
@@ -402,6 +402,7 @@ def find_insights(connection: DuckDBPyConnection, policy: Policy) -> int:
 
     In the seed's style they stand by type, then by evaluator.
     """
+    show_row_scores(connection)
     show_turn_means(connection)
     view = RunView(connection, policy)
     sources = [source for source in SOURCES[policy.problems] if len(view.models) > 1 or source not in _COMPARING]

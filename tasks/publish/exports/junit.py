@@ -20,7 +20,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from leadline.evaluators.ground import clean
-from leadline.tasks.db import has_turns, records, show_turn_means, sql
+from leadline.tasks.db import has_turns, records, show_row_scores, show_turn_means, sql
 from leadline.tasks.ground.numbers import figure
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.facts import Facts
@@ -94,6 +94,7 @@ def _conversations(results: RunResults, lines: Sequence[PolicyLine]) -> Iterator
     """Yield a suite per model, with a test case per conversation."""
     facts = results.facts
     failing = {(line.evaluator, line.metric, line.model) for line in lines if line.outcome == "fail"}
+    show_row_scores(results.connection)
     show_turn_means(results.connection)
     found = records(results.connection, sql("publish/conversation_tests"), {"most": MOST_CONVERSATIONS})
     for model, conversations in groupby(found, itemgetter("model")):

@@ -15,6 +15,8 @@ from leadline.evaluators.core import get
 from leadline.evaluators.core.user_evaluators import metric
 from leadline.evaluators.data import Row
 from leadline.evaluators.settings import Settings
+from leadline.tasks.compare import compare
+from leadline.tasks.compare.run_pair import open_sides
 from leadline.tasks.db import attach_dataset, connect
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
@@ -166,3 +168,31 @@ def test_a_conversation_that_its_host_broke_off_did_not_fail_its_task_but_its_fa
         ("whole", "tool_errors", "scored"),
         ("broken off", "tool_errors", "scored"),
     ]
+
+
+def test_what_a_model_was_told_makes_no_other_answer_and_what_it_called_does(tmp_path: Path) -> None:
+    told = talk(*SAID[:2])
+    told[0] = {"role": "system", "content": "You help sailors."}
+    called = talk(*SAID[:2])
+    called[2]["tool_calls"][0]["function"]["name"] = "search"
+    runs = [run(tmp_path, [{"case": "water", "messages": said}], calls) for said in (talk(*SAID[:2]), told, called)]
+    assert len({each.run for each in runs}) == 3
+    store = Store(tmp_path / "store")
+    found = [compare(store, runs[0].run, other.run).answers[0] for other in runs[1:]]
+    assert [(each.rows, each.same, each.changed) for each in found] == [(1, 1, 0), (1, 0, 0)]
+
+
+def test_conversations_held_again_are_one_family_when_runs_are_compared(tmp_path: Path) -> None:
+    said = [(SAID[n % 4], "x" * (n + 1)) for n in range(12)]
+    alone = [{"messages": talk(*pair, first=f"Berth {n}?")} for n, pair in enumerate(said)]
+    thrice = [
+        {"messages": talk(*pair, first=f"Berth {n % 4}?"), "expected_outcome": "Told."} for n, pair in enumerate(said)
+    ]
+    store = Store(tmp_path / "store")
+
+    def families(records: list[dict[str, Any]]) -> int:
+        sides = [store.run(run(tmp_path, records).run) for _ in range(2)]
+        with open_sides(store, *sides) as connection:
+            return connection.execute("SELECT count(DISTINCT family) FROM families").fetchall()[0][0]
+
+    assert (families(alone), families(thrice)) == (0, 4)

@@ -183,9 +183,15 @@ def test_a_missing_call_is_shown_with_the_calls_that_were_made() -> None:
 
 
 def test_what_only_conversations_have_is_refused_beside_a_text() -> None:
+    with pytest.raises(UsageError, match="tool_call_f1 needs") as refused:
+        leadline.check("Done.", metrics="tool_call_f1")
+    assert refused.value.hint == "Give the messages of a conversation as the answer."
     with pytest.raises(UsageError, match="expected_tool_calls is of a conversation"):
         leadline.check("Done.", expected_tool_calls=CALLS, metrics="tool_call_f1")
     with pytest.raises(UsageError, match="needs expected_tool_calls"):
         leadline.check(TALK, metrics="tool_call_f1")
+    with pytest.raises(UsageError, match="needs .*context") as refused:
+        leadline.check(TALK, metrics="context_relevancy_soft")
+    assert refused.value.hint == "The messages have to have it."
     with pytest.raises(UsageError, match="message 1"):
         leadline.check([{"content": 7}], metrics="pii_leakage")

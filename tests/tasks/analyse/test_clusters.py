@@ -44,6 +44,7 @@ def test_trials_of_a_conversation_are_a_family_where_it_says_what_is_expected(tm
         *(held(f"refund {n}", "Refund it.", expected_outcome="Refunded.") for n in range(3)),
         held("other", "Refund it.", expected_outcome="Refused."),
         *(held(f"chat {n}", "Hello") for n in range(2)),
+        *(held(f"answer {n}", "Sure.", expected_outcome="Refunded.", condition=f'"{n}"') for n in range(2)),
     ]
     file = tmp_path / "held.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
