@@ -190,7 +190,7 @@ def test_what_only_conversations_have_is_refused_beside_a_text() -> None:
         leadline.check("Done.", expected_tool_calls=CALLS, metrics="tool_call_f1")
     with pytest.raises(UsageError, match="needs expected_tool_calls"):
         leadline.check(TALK, metrics="tool_call_f1")
-    with pytest.raises(UsageError, match="needs .*context") as refused:
+    with pytest.raises(UsageError, match=r"needs .*context") as refused:
         leadline.check(TALK, metrics="context_relevancy_soft")
     assert refused.value.hint == "The messages have to have it."
     with pytest.raises(UsageError, match="message 1"):
