@@ -40,7 +40,7 @@ LONGEST: Final = 4_000_000
 
 OUTCOMES: Final = ("fails", "passes", "scored", "unscored", "not applicable")
 
-FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem", "slice", "threshold")
+FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem", "slice", "cluster", "threshold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class CaseFilter:
         threshold: Instead of the run's.
         question: A question of the verdict that the answer speaks against.
         slice: ``COLUMN=VALUE``.
+        cluster: Name of a group of failing rows, as ``ui_cases/clusters`` gives it.
     """
 
     words: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class CaseFilter:
     question: str | None = None
     problem: int | None = None
     slice: str | None = None
+    cluster: str | None = None
 
 
 def routes(site: Site) -> list[Route]:
@@ -88,7 +90,7 @@ def routes(site: Site) -> list[Route]:
 def _of_run(site: Site, request: Request, wanted: dict[str, str], line: RunLine, runs: Sequence[RunLine]) -> Response:
     chosen = _filter(wanted)
     with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
-        choices = records(connection, sql("ui_cases/choices"))[0]
+        choices = records(connection, sql("ui_cases/choices").format(clusters=sql("ui_cases/clusters")))[0]
         metric = _metric(connection, chosen)
         page = number(request.query_params.get("page", ""))
         lines, total = find_rows(connection, chosen, metric, PAGE, (max(1, page) - 1) * PAGE)
@@ -148,6 +150,7 @@ def _filter(wanted: Mapping[str, str]) -> CaseFilter:
         question=wanted["question"] or None,
         problem=number(wanted["problem"], 0) if wanted["problem"] else None,
         slice=wanted["slice"] or None,
+        cluster=wanted["cluster"] or None,
     )
 
 
@@ -192,7 +195,12 @@ def find_rows(
         "outcome": chosen.outcome, "model": chosen.model, "question": chosen.question, "problem": chosen.problem,
         "slice": chosen.slice, **words,
     }  # fmt: skip
-    connection.execute(sql("ui_cases/hits").format(measured=measured, words=has_words or "true"), asked)
+    cluster = "true"
+    if chosen.cluster is not None:
+        cluster = sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters"))
+        asked["cluster"] = chosen.cluster
+    hits = sql("ui_cases/hits").format(measured=measured, words=has_words or "true", cluster=cluster)
+    connection.execute(hits, asked)
     place = {"upper": metric["higher_is_better"], "limit": limit, "offset": offset}
     found = records(connection, sql("ui_cases/found"), place)
     if not found:

@@ -1,8 +1,44 @@
 -- What the page of cases asks of a run's database with its dataset, and of the datasets of all runs.
 
--- statement: choices
--- What a reader may filter by.
+-- statement: clusters
+-- Failing rows of a model that have something in common, as its problems tell them apart: named by the words that set
+-- their questions apart, else by the case in their middle. Problems of several metrics may have parts of the same.
 SELECT
+    left(
+        model_key || ': '
+            || CASE WHEN words = [] THEN 'like ' || central_cases[1] ELSE array_to_string(words, ', ') END, 200
+    ) AS cluster,
+    model_id, cases, row_ids
+FROM (
+    SELECT
+        model_id, [] AS row_ids, unnest(from_json(attrs->'failure_clusters',
+            '[{"words": ["VARCHAR"], "central_cases": ["VARCHAR"], "cases": ["VARCHAR"]}]'), recursive := true)
+    FROM problems
+    UNION ALL BY NAME
+    SELECT
+        model_id, row_ids, from_json(attrs->'words', '["VARCHAR"]') AS words,
+        from_json(attrs->'central_cases', '["VARCHAR"]') AS central_cases, [] AS cases
+    FROM problems
+    WHERE kind = 'failure_cluster'
+)
+JOIN models USING (model_id)
+
+-- statement: in_cluster
+-- The query of clusters is filled in.
+rows.row_id IN (
+    WITH chosen AS (FROM ({clusters}) WHERE cluster = $cluster)
+    SELECT unnest(row_ids) FROM chosen
+    UNION ALL
+    SELECT row_id
+    FROM (SELECT model_id, unnest(cases) AS case_key FROM chosen)
+    JOIN cases USING (case_key) JOIN rows USING (case_id, model_id)
+)
+
+-- statement: choices
+-- What a reader may filter by. The query of clusters is filled in.
+SELECT
+    (SELECT list([cluster, cluster] ORDER BY cluster)
+        FROM (SELECT DISTINCT cluster FROM ({clusters}) ORDER BY cluster LIMIT 100)) AS clusters,
     (SELECT list(
         [evaluator || '.' || metric, evaluators.name || CASE WHEN is_primary THEN '' ELSE ' · ' || metrics.name END]
         ORDER BY evaluators.evaluator_id, is_primary DESC, metric_id)
@@ -59,6 +95,7 @@ WITH measured AS (
         AND ($slice IS NULL OR rows.row_id IN (
             SELECT row_id FROM slice_rows WHERE slice_column || '=' || slice_value = $slice
         ))
+        AND {cluster}
         AND {words}
 )
 SELECT row_id, value, outcome FROM judged WHERE $outcome IS NULL OR outcome = $outcome;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import duckdb
 import pytest
 from starlette.testclient import TestClient
 
@@ -143,6 +145,37 @@ def test_cases_are_found_by_words_metric_outcome_and_problem(store: Store) -> No
     assert found("metric=bleu.bleu_1&outcome=fails") == found("problem=0") == ["c1"]
     assert found("metric=bleu.bleu_1&outcome=fails&threshold=0.05") == []
     assert found("problem=7") == found("slice=no%3Dne") == []
+
+
+def test_cases_are_found_by_the_cluster_of_failures_that_they_are_in(store: Store) -> None:
+    run = make_run(store, "20260101-a")
+    part = {"size": 1, "words": ["tide", "gauge"], "central_cases": ["c2"], "cases": ["c2"], "metric_ids": ["bleu_1"]}
+    whole = {"words": [], "central_cases": ["c1"]}
+    with duckdb.connect(str(run.database)) as connection:
+        for number, model, kind, attrs, rows in (
+            (1, 0, "failing_rows", {"failure_clusters": [part]}, [0, 2]),
+            (2, 0, "missed_threshold", {"failure_clusters": [part | {"cases": ["c1", "c2"]}]}, [0, 2]),
+            (3, 1, "failure_cluster", whole, [1]),
+        ):
+            connection.execute(
+                "INSERT INTO problems BY NAME SELECT $number AS problem_id, 'low' AS severity, 'accuracy' AS type, "
+                "$kind AS kind, 'model' AS fault, false AS instrument, 0.1 AS harm, $model AS model_id, "
+                "'' AS description, '' AS actions, $attrs AS attrs, $rows AS row_ids",
+                {"number": number, "model": model, "kind": kind, "attrs": json.dumps(attrs), "rows": rows},
+            )
+    web = reader(store)
+
+    def found(cluster: str) -> list[str]:
+        page = web.get("/cases", params={"run": "20260101-a", "cluster": cluster}).text
+        row = r'class="name" href="/runs/20260101-a/case\?case=(\w+)".*?<div class="small muted"><bdi>(\w+)'
+        return re.findall(row, page, re.DOTALL)
+
+    page = web.get("/cases?run=20260101-a").text
+    options = page.partition('aria-label="Cluster of failures"')[2].partition("</select>")[0]
+    assert re.findall('value="([^"]+)"', options) == ["alpha: tide, gauge", "beta: like c1"]
+    assert found("alpha: tide, gauge") == [("c1", "alpha"), ("c2", "alpha")], "what two problems say of it, each once"
+    assert found("beta: like c1") == [("c1", "beta")]
+    assert found("alpha: like c1") == []
 
 
 def test_a_search_over_all_runs_leads_to_the_newest_that_has_the_case(store: Store) -> None:

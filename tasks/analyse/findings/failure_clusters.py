@@ -140,12 +140,13 @@ def _groups(view: RunView, model_id: int, row_ids: Sequence[int]) -> list[dict[s
         (cluster, [row for row in cluster.row_ids if row in rows]) for cluster in failures(view, model_id).clusters
     ]
     parts = [(cluster, inside) for cluster, inside in found if LEAST <= len(inside) < len(rows)]
-    keys = case_keys(view.connection, [row for _, inside in parts for row in inside[:CENTRAL]])
+    keys = case_keys(view.connection, [row for _, inside in parts for row in inside])
     return [
         {
             "size": len(inside),
             "words": list(cluster.words),
             "central_cases": [keys[row] for row in inside[:CENTRAL]],
+            "cases": [keys[row] for row in inside],
             "metric_ids": [view.metrics[metric_id]["metric"] for metric_id in cluster.metric_ids],
         }
         for cluster, inside in parts

@@ -67,6 +67,7 @@ def test_the_problem_that_names_the_rows_describes_the_cluster(tmp_path: Path) -
     (problem,) = [each for each in found if each["kind"] == "failing_rows"]
     sizes = {tuple(each["words"][:1]): each["size"] for each in problem["attrs"]["failure_clusters"]}
     assert max(sizes.values()) >= 10
+    assert all(len(each["cases"]) == each["size"] for each in problem["attrs"]["failure_clusters"])
     assert "What failing questions are about: " in problem["description"]
 
 
