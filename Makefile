@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 UV     := $(BIN)/uv
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
 COMMA  := ,
-EXTRAS := models,offline,checks,onnx,summarization,vision,plot,judge,mcp,generate,dask,otel,service
+EXTRAS := models,offline,checks,onnx,summarization,vision,plot,judge,mcp,oidc,generate,dask,otel,service
 # Tests that need Chromium, or PostgreSQL and Redis, are left out where these are not installed; CI has all of them.
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
