@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlencode, urlsplit
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from leadline.plugins.http_server import same
+from leadline.plugins.ui.audit import address_of
 from leadline.plugins.ui.site import PACKAGE, Person, PersonRole
 from leadline.tasks.ground.templating import render
 
@@ -123,24 +125,31 @@ def sent_by_own_page(request: Request) -> bool:
 
 @dataclass
 class Tries:
-    """Wrong tokens or passwords, by address."""
+    """Wrong tokens or passwords, by address.
 
+    Attributes:
+        refused: Gets the request of each, with the name of who it is said to be from and why it was refused.
+    """
+
+    refused: Callable[[Request, str, str], None] = lambda request, name, why: None
     _wrong: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=TRIES)))
 
     def must_wait(self, request: Request) -> bool:
         """Return whether an address was wrong too often of late."""
-        found = self._wrong.get(_address(request))
+        found = self._wrong.get(address_of(request))
         return bool(found) and len(found or ()) == TRIES and time.monotonic() - (found or [0.0])[0] < TRIES_S
 
-    def wrong(self, request: Request) -> None:
-        """Count a wrong one; addresses that have been quiet are forgotten when there are many."""
+    def wrong(self, request: Request, name: str = "", why: str = "") -> None:
+        """Count a wrong one; addresses that have been quiet are forgotten when there are many.
+
+        Args:
+            name: Who it is said to be from, where there is such a person.
+            why: The reason, if it is not a wrong token or password.
+        """
+        self.refused(request, name, why)
         if len(self._wrong) > 10_000:
             self._wrong.clear()
-        self._wrong[_address(request)].append(time.monotonic())
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
+        self._wrong[address_of(request)].append(time.monotonic())
 
 
 WAIT: Final = "Too many wrong tries. Wait a minute."

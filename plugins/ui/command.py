@@ -52,7 +52,7 @@ def ui(
     from leadline.plugins.ui.serving import Entrance, serve_store, write_user
 
     if add_user:
-        write_user(users, add_user, role)
+        write_user(session.open_store(), users, add_user, role)
         return
     log_to_stderr("leadline.ui")
     entrance = Entrance(token_in(token_env), token_env, users, proxy_header, proxy_from)

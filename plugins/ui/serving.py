@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import ipaddress
 import os
 import secrets
@@ -16,8 +17,9 @@ from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.command.session import say
 from leadline.flows.prefect.report_links import ui_address
 from leadline.plugins.http_server import listener, serve
-from leadline.plugins.ui.access import AccessControl, Doorkeeper, TokenKeeper
+from leadline.plugins.ui.access import AccessControl, Doorkeeper, TokenKeeper, Tries
 from leadline.plugins.ui.app import workbench
+from leadline.plugins.ui.audit import AuditLog
 from leadline.plugins.ui.site import PersonRole
 from leadline.plugins.ui.users import ProxyKeeper, UserKeeper, add_user
 from leadline.tasks.store.store import Store
@@ -45,19 +47,19 @@ class Entrance:
     proxy_header: str | None
     proxy_from: tuple[str, ...]
 
-    def doorkeeper(self, token: str, cookie: str, *, secure: bool, base: str) -> Doorkeeper:
+    def doorkeeper(self, token: str, cookie: str, tries: Tries, *, secure: bool, base: str) -> Doorkeeper:
         """Return who lets people in: a proxy's header, a file of users, or the token.
 
         Raises:
             UsageError: The file cannot be read, or an address is invalid.
         """
         networks = _networks(self.proxy_from)
-        known = UserKeeper(self.users, token, cookie, secure, base) if self.users else None
+        known = UserKeeper(self.users, token, cookie, secure, base, tries) if self.users else None
         if known:
             known.users()  # a file that cannot be read is said at once
         if self.proxy_header:
             return ProxyKeeper(self.proxy_header, networks, token, known)
-        return known or TokenKeeper(token, cookie, secure, base)
+        return known or TokenKeeper(token, cookie, secure, base, tries)
 
     def address(self, host: str, port: int, token: str) -> str:
         """Return the address to open, with the token where one is asked for; a given one is not shown."""
@@ -81,7 +83,8 @@ def serve_store(store: Store, host: str, ports: tuple[int, ...], entrance: Entra
     with listener(host, *ports) as listening:
         number = listening.getsockname()[1]
         token = entrance.token or secrets.token_urlsafe(24)
-        doorkeeper = entrance.doorkeeper(token, f"leadline-ui-{number}", secure=secure, base=base)
+        tries = Tries(AuditLog(store).refuse)
+        doorkeeper = entrance.doorkeeper(token, f"leadline-ui-{number}", tries, secure=secure, base=base)
         loopback = host in ("127.0.0.1", "::1", "localhost")
         hosts = LOOPBACK | {name for name in (public.hostname,) if name} if loopback else None
         click.echo(entrance.address(host, number, token))
@@ -103,8 +106,18 @@ def _networks(given: tuple[str, ...]) -> Networks:
         ) from error
 
 
-def write_user(users: Path | None, name: str, role: str) -> None:
+def _user_here() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        return str(os.getuid())
+
+
+def write_user(store: Store, users: Path | None, name: str, role: str) -> None:
     """Ask for a password, and write a person to the file of users.
+
+    Args:
+        store: The store whose audit log says so.
 
     Raises:
         UsageError: There is no file, or the name or the password cannot be used.
@@ -113,4 +126,5 @@ def write_user(users: Path | None, name: str, role: str) -> None:
         raise UsageError("--add-user writes to a file.", hint="Name it: --users FILE", code=ErrorCode.CONFIG_OPTION)
     password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     add_user(users, name, PersonRole[role.upper()], password)
+    AuditLog(store).write("added a user", person=_user_here(), about={"user": name, "role": role, "file": users})
     say(f"{name} has the role {role} in {users}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,6 +16,7 @@ from starlette.routing import Route
 
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.http_server import same
+from leadline.plugins.ui.audit import AuditLog, address_of
 from leadline.tasks.ground.templating import render
 from leadline.tasks.runs.run_index import RunIndex, RunLine
 from leadline.tasks.store.store import Store
@@ -31,8 +31,6 @@ MOST_FORM: Final = 256 * 1024
 
 CSRF: Final = "csrf"
 """The field of a form that shows that one of our pages sent it."""
-
-_log = logging.getLogger("leadline.ui")
 
 
 class PersonRole(IntEnum):
@@ -92,9 +90,11 @@ class Site:
     base: str = ""
     tabs: tuple[Tab, ...] = ()
     index: RunIndex = field(init=False)
+    audit: AuditLog = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", RunIndex(self.store))
+        object.__setattr__(self, "audit", AuditLog(self.store))
 
     def link(self, *parts: str, **query: object) -> str:
         """Return the address of a page; what is empty in the query is left out."""
@@ -212,11 +212,21 @@ def shows(path: str, answer: Callable[[Request], Response]) -> Route:
     return Route(path, endpoint, methods=["GET"])
 
 
-def does(path: str, role: PersonRole, answer: Callable[[Request, Mapping[str, str]], Response]) -> Route:
-    """Return a route that obeys a form of one of our pages, for people of a role; it is written to the audit log.
+def noted(request: Request, did: str, **about: object) -> None:
+    """Say for the audit log what was done at a request; without it, the log has the address of the form.
 
     Args:
-        answer: Gets the form's fields, each once.
+        did: In the past tense.
+        **about: What it concerned; ``person`` is who did it where access does not know the name.
+    """
+    request.scope.setdefault("state", {})["noted"] = (did, about)
+
+
+def does(path: str, role: PersonRole, answer: Callable[[Request, Mapping[str, str]], Response]) -> Route:
+    """Return a route that obeys a form of one of our pages, for people of a role; what it did is in the audit log.
+
+    Args:
+        answer: Gets the form's fields, each once; says by :func:`noted` what it did.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -227,7 +237,12 @@ def does(path: str, role: PersonRole, answer: Callable[[Request, Mapping[str, st
         if person.role < role:
             raise HTTPException(403, f"That needs the role {role.name.lower()}.")
         answered = await run_in_threadpool(answer, request, form)
-        _log.info("%s %s %s", person.name or "-", request.scope["path"], answered.status_code)
+        if answered.status_code < 400 and (audit := getattr(request.app.state, "audit", None)):
+            did, about = request.scope.get("state", {}).get("noted", (request.scope["path"], {}))
+            named = str(about.pop("person", ""))
+            await run_in_threadpool(
+                audit.write, did, person=person.name or named, address=address_of(request), about=about
+            )
         return answered
 
     return Route(path, endpoint, methods=["POST"])

@@ -174,7 +174,7 @@ class UserKeeper:
             fits, form.get("password", "")[:MOST_PASSWORD], user.password if user else _NOBODY
         )
         if user is None or not right:
-            self.tries.wrong(request)
+            self.tries.wrong(request, name if user else "")
             return self._form(wanted, status=401, wrong="That name and password do not go together.")
         ends = str(int(time.time()) + COOKIE_S)
         answer = RedirectResponse(own_path(wanted, self.base), 303)

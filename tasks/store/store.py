@@ -13,6 +13,7 @@ Layout, below the store's root::
     alive/<run>.json                    the last sign of life of a run that is being made
     comparisons/<id>/                   what comparing two runs found
     labels/<set>/                       what people said of answers
+    audit/                              what people did in the browser, as JSON Lines
     judges/<key>/                       probes of an enrolled judge, its checks and its epochs
     versions/<digest>/                  which run belongs to a version of a model, and its answers
     ledger.sqlite                       every judge call, unless another ledger is named

@@ -30,7 +30,9 @@ from leadline.tasks.store.store import ENDED, STORE_FILE, Run, Store, format_of,
 
 LIST: Final = "backup.json"
 LEDGER: Final = "ledger.sqlite"
-FOLDERS: Final = ("judges", "labels", "versions", "comparisons", "runs", "datasets", "scores", "vectors", "rgb")
+FOLDERS: Final = (
+    "audit", "judges", "labels", "versions", "comparisons", "runs", "datasets", "scores", "vectors", "rgb",
+)  # fmt: skip
 """Folders of a backup, in the order in which they are copied."""
 
 _BLOCK: Final = 1 << 20

@@ -6,7 +6,6 @@ address before the label is given.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,7 +20,7 @@ from leadline.evaluators.data import dialogue_of
 from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ui.names import keep_name, name_of, readable_name
 from leadline.plugins.ui.pages.cases import MOST_MESSAGES
-from leadline.plugins.ui.site import PersonRole, Site, asked, does, number, pager, person_of, shows
+from leadline.plugins.ui.site import PersonRole, Site, asked, does, noted, number, pager, person_of, shows
 from leadline.tasks.db import open_run
 from leadline.tasks.judges.labels.drawing import Drawing, draw
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, row_metrics
@@ -39,7 +38,7 @@ from leadline.tasks.judges.labels.queues import (
     seen_of,
     seen_of_labels,
 )
-from leadline.tasks.load.label import LONGEST
+from leadline.tasks.load.label import LONGEST, Label
 
 PAGE: Final = 10
 """Queues, or rows about which people differ, on one page."""
@@ -52,8 +51,6 @@ MOST_ROWS: Final = 100_000
 
 WORDS: Final = {question: words for question, (words, _) in CRITERIA.items()}
 """The questions that people are asked whatever metrics say, in words."""
-
-_log = logging.getLogger("leadline.ui")
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,6 @@ def routes(site: Site) -> list[Route]:
 
     def draw_sample(request: Request, form: Mapping[str, str]) -> Response:
         """Draw rows as ``leadline labels sample`` does, for the queue of a set."""
-        del request
         run = site.store.run(site.run(form.get("run", "")).id)
         how: Drawing = next((way for way in get_args(Drawing) if way == form.get("how")), "uniform")
         seed = number(form.get("seed", ""))
@@ -120,7 +116,9 @@ def routes(site: Site) -> list[Route]:
         judged = judged.of_model(form["model"]) if form.get("model") else judged
         drawn = draw(judged, min(MOST_ROWS, max(1, number(form.get("n", ""), 100))), how=how, seed=seed)
         sample = make_sample(run, judged, drawn, how=how, seed=seed, model=form.get("model") or None)
-        LabelSet(site.store, form.get("set", "").strip() or DEFAULT_SET).keep_sample(sample)
+        labels_of = LabelSet(site.store, form.get("set", "").strip() or DEFAULT_SET)
+        labels_of.keep_sample(sample)
+        noted(request, "drew a sample", run=run.id, question=sample.question, rows=len(drawn), set=labels_of.name)
         return site.back("labels")
 
     def queue(request: Request) -> Response:
@@ -154,7 +152,7 @@ def routes(site: Site) -> list[Route]:
     def label(request: Request, form: Mapping[str, str]) -> Response:
         found = labelling.queue(request, form.get("metric", ""))
         given = give_label(found, form.get("row", ""), form, name_of(request))
-        _noted("labelled", found, given.person, given.key, given.value)
+        _note_label(request, "labelled", found, given)
         return site.back("labels", found.labels_of.name, "queue", metric=found.question, after=given.key)
 
     def disagreements(request: Request) -> Response:
@@ -183,7 +181,7 @@ def routes(site: Site) -> list[Route]:
         if not name:
             return site.page(request, "label_name.html", queue=found)
         given = decide(found, form.get("row", ""), form, name)
-        _noted("decided", found, name, given.key, given.value)
+        _note_label(request, "decided", found, given, name)
         return site.back("labels", found.labels_of.name, "disagreements", metric=found.question, all="1")
 
     return [
@@ -198,5 +196,7 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-def _noted(what: str, queue: LabelQueue, person: str, key: str, value: float | None) -> None:
-    _log.info("%s %s %s of %s in %s as %s", person, what, key, queue.question, queue.labels_of.name, value)
+def _note_label(request: Request, did: str, queue: LabelQueue, label: Label, person: str = "") -> None:
+    """Note who gave a label to which row; its value stands in the set alone, for editors label blindly, too."""
+    about = {"row": label.key, "question": queue.question, "set": queue.labels_of.name}
+    noted(request, did, **about, person=person or label.person)

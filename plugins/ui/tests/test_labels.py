@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leadline.plugins.ui.app import protected, workbench
+from leadline.plugins.ui.audit import AuditLog
 from leadline.plugins.ui.site import Person, PersonRole
 from leadline.plugins.ui.tests.test_ui_command import running
 from leadline.tasks.judges.labels.label_sets import LabelSet
@@ -209,8 +210,7 @@ def test_roles_say_who_may_look_label_draw_and_decide(store: Store) -> None:
     assert LabelSet(store).history() == []
 
 
-def test_disagreements_show_who_said_what_and_an_editor_decides(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "leadline.ui")
+def test_disagreements_show_who_said_what_and_an_editor_decides(store: Store) -> None:
     editor = drawn(store)
     anna, ben = somebody(store, "anna"), somebody(store, "ben")
     row, other = (one.key for one in LabelSet(store).samples()[0].rows[:2])
@@ -236,10 +236,12 @@ def test_disagreements_show_who_said_what_and_an_editor_decides(store: Store, ca
     assert (decided.value, decided.note) == (0.0, "The map says so. (decided by eve)")
     assert decided.sample == LabelSet(store).samples()[0].id
     assert "decided by eve" in editor.get(path + "&all=1").text
-    said = [record.getMessage() for record in caplog.records]
-    assert f"eve decided {row} of toy.value in labels as 0.0" in said
-    assert f"anna labelled {row} of toy.value in labels as 1.0" in said
-    assert "eve /labels/draw 303" in said
+    done, _ = AuditLog(store).entries()
+    about = {"row": row, "question": "toy.value", "set": "labels"}
+    assert [(one.person, one.did) for one in done] == [
+        ("eve", "decided"), ("ben", "labelled"), ("anna", "labelled"), ("anna", "labelled"), ("eve", "drew a sample"),
+    ]  # fmt: skip
+    assert done[0].about == done[1].about == about
 
 
 def test_findings_are_those_of_the_report(store: Store) -> None:
