@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from leadline.tasks.db import attach_dataset, connect, literal, sql
+from leadline.tasks.db import attach_dataset, connect, literal, records, sql
 from leadline.tasks.load.conversation import RECORDINGS_FILE
 
 _BATCH: Final = 256
@@ -87,7 +87,8 @@ def write_cases(dataset: Path, target: Path) -> None:
         numbered = (
             f"(SELECT *, file_row_number AS place FROM read_parquet({literal(recorded)}, file_row_number = true))"
         )
-        cases = sql("collect_cases").format(recordings=numbered if recorded.exists() else _NO_RECORDINGS)
+        recordings = numbered if recorded.exists() else _NO_RECORDINGS
+        cases = sql("collect_cases/cases").format(cases="cases", recordings=recordings)
         connection.execute(f"COPY ({cases}) TO {literal(target)} (FORMAT parquet, ROW_GROUP_SIZE 20480)")
 
 
@@ -99,6 +100,16 @@ def read_cases(path: Path, copies: int = 1) -> Iterator[SuiteCase]:
         for batch in file.iter_batches(batch_size=_BATCH):
             for line in batch.to_pylist():
                 yield from (_case(line, copy, copies) for copy in range(copies))
+
+
+def find_cases(dataset: Path, keys: Sequence[str]) -> list[SuiteCase]:
+    """Return cases of a dataset with answers by their keys, each with the conversations that were held about it."""
+    with connect() as connection:
+        attach_dataset(connection, dataset)
+        statement = sql("collect_cases/cases").format(
+            cases=sql("collect_cases/chosen"), recordings=sql("collect_cases/held")
+        )
+        return [_case(line, 0, 1) for line in records(connection, statement, {"keys": list(keys)})]
 
 
 def copied(key: str, copy: int) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -14,7 +17,8 @@ from starlette.routing import Route
 from leadline.evaluators.data import dialogue_of
 from leadline.evaluators.data.messages import DialogueLine
 from leadline.plugins.ui.marked_text import TextMark, marked
-from leadline.plugins.ui.site import Site, asked, number, pager, shows
+from leadline.plugins.ui.site import Site, asked, number, pager, person_of, shows
+from leadline.tasks.collect.suite_file import ENDING
 from leadline.tasks.db import connect, open_run, records, sql
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.run_index import RunLine
@@ -31,6 +35,9 @@ MOST_WORDS: Final = 8
 
 MOST_DATASETS: Final = 300
 """Datasets that a search over all runs reads, those of the newest runs first."""
+
+MOST_SUITES: Final = 100
+"""Files that are offered as suites to add cases to."""
 
 MOST_MESSAGES: Final = 400
 """Messages of a conversation that are drawn."""
@@ -72,7 +79,7 @@ def routes(site: Site) -> list[Route]:
 
     def show(request: Request) -> Response:
         wanted = asked(request, *FILTERS)
-        runs = [line for line in site.index.lines() if line.has_report]
+        runs = _readable(site)
         if not wanted["run"]:
             return _everywhere(site, request, wanted, runs)
         return _of_run(site, request, wanted, site.run(wanted["run"]), runs)
@@ -82,7 +89,10 @@ def routes(site: Site) -> list[Route]:
         found = all_of_case(site.store, site.store.run(line.id), request.query_params.get("case", "")[:2000])
         for answer in found["answers"]:
             answer |= shown_answer(answer)
-        return site.page(request, "case.html", run=line, case=found, talks=_dialogues(site, line, found["case_id"]))
+        return site.page(
+            request, "case.html", run=line, case=found, talks=_dialogues(site, line, found["case_id"]),
+            suites=suites_for(request),
+        )  # fmt: skip
 
     return [shows("/cases", show), shows("/runs/{name}/case", case)]
 
@@ -101,43 +111,70 @@ def _of_run(site: Site, request: Request, wanted: dict[str, str], line: RunLine,
         request, "cases.html", asked=wanted, run=line, runs=runs, choices=choices, lines=lines, pager=place,
         metric=metric, outcomes=[(name, name) for name in OUTCOMES], words=chosen.words,
         questions=[(name, IN_WORDS[Question(name)]) for name in choices["questions"] or ()],
+        suites=suites_for(request),
     )  # fmt: skip
 
 
 def _everywhere(site: Site, request: Request, wanted: dict[str, str], runs: Sequence[RunLine]) -> Response:
     """Show the cases of all runs in which words stand."""
     words = _words(wanted["q"])
+    offset = (max(1, number(request.query_params.get("page", ""))) - 1) * PAGE
+    lines, total = _find_everywhere(site, runs, words, PAGE, offset)
+    return site.page(
+        request, "cases.html", asked=wanted, run=None, runs=runs, lines=lines, pager=pager(request, total, PAGE),
+        words=words, suites=suites_for(request),
+    )  # fmt: skip
+
+
+def cases_found(site: Site, wanted: Mapping[str, str], most: int) -> tuple[dict[str, list[str]], int]:
+    """Return the keys of the cases that a search finds, by the id of their run, and how many lines it finds in all.
+
+    Args:
+        wanted: The search, by the names of :data:`FILTERS`.
+        most: Lines that are taken; of a run these are answers, of which a case may have several.
+    """
+    chosen = _filter(wanted)
+    if wanted["run"]:
+        run = site.run(wanted["run"])
+        with open_run(site.store, site.store.run(run.id), read_only=True) as connection:
+            lines, total = find_rows(connection, chosen, _metric(connection, chosen), most, 0)
+        lines = [line | {"run": run} for line in lines]
+    else:
+        lines, total = _find_everywhere(site, _readable(site), chosen.words, most, 0)
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for line in lines:
+        found[line["run"].id][line["case"]] = None
+    return {run_id: list(keys) for run_id, keys in found.items()}, total
+
+
+def suites_for(request: Request) -> list[str] | None:
+    """Return the files of the server's folder that may be suites, ``None`` for those who may not add to them."""
+    if not person_of(request).may_edit:
+        return None
+    return sorted(path.name for path in islice(Path.cwd().glob(f"[!.]*{ENDING}"), MOST_SUITES))
+
+
+def _readable(site: Site) -> list[RunLine]:
+    return [line for line in site.index.lines() if line.has_report]
+
+
+def _find_everywhere(
+    site: Site, runs: Iterable[RunLine], words: Sequence[str], limit: int, offset: int
+) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of the cases of all runs in which words stand, each with its newest run, and how many there are."""
     newest: dict[str, RunLine] = {}
-    lines: list[dict[str, Any]] = []
-    total = 0
-    if words:
-        for run in runs:
-            newest.setdefault(str(site.store.run(run.id).read().get("dataset")), run)
-        present = [
-            site.store.dataset(digest) for digest in list(newest)[:MOST_DATASETS] if site.store.has_dataset(digest)
-        ]
-        if present:
-            files = {table: [str(folder / f"{table}.parquet") for folder in present] for table in ("cases", "rows")}
-            offset = (max(1, number(request.query_params.get("page", ""))) - 1) * PAGE
-            with connect() as connection:
-                lines = records(
-                    connection,
-                    sql("ui_cases/everywhere"),
-                    {**files, "words": list(words), "limit": PAGE, "offset": offset},
-                )
-            total = lines[0]["total"] if lines else 0
+    for run in runs if words else ():
+        newest.setdefault(run.dataset_digest, run)
+    present = [site.store.dataset(digest) for digest in list(newest)[:MOST_DATASETS] if site.store.has_dataset(digest)]
+    if not present:
+        return [], 0
+    files = {table: [str(folder / f"{table}.parquet") for folder in present] for table in ("cases", "rows")}
+    asked = {**files, "words": list(words), "limit": limit, "offset": offset}
+    with connect() as connection:
+        lines = records(connection, sql("ui_cases/everywhere"), asked)
     for line in lines:
         line["run"] = newest[line["dataset"]]
-    return site.page(
-        request,
-        "cases.html",
-        asked=wanted,
-        run=None,
-        runs=runs,
-        lines=lines,
-        pager=pager(request, total, PAGE),
-        words=words,
-    )
+    return lines, lines[0]["total"] if lines else 0
 
 
 def _filter(wanted: Mapping[str, str]) -> CaseFilter:
