@@ -39,7 +39,7 @@ from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
 from leadline.tasks.stopping.looks import Look
 from leadline.tasks.stopping.waves import WaveOutcome, stop_in_words, wave_of
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import RESCORED, Run, Store
 from leadline.tasks.wave_steps import StopQuestions, end_waves, look_after
 
 LONG_S: Final = 6 * 3600.0
@@ -191,7 +191,7 @@ class _Evaluation:
                 limits=limits_of(config.judges),
                 canaries=canaries_of(config.judges),
                 workers=self._workers,
-                origin=steps.origin(),
+                origin={**steps.origin(), **({RESCORED: prepared.rescored} if prepared.rescored else {})},
                 lasting=self._lasting,
                 config=config.model_dump(mode="json") | ({"dataset": prepared.shown} if prepared.shown else {}),
                 policy=prepared.policy,

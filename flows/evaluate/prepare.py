@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.core.model_evaluator import pull_command
@@ -17,7 +18,7 @@ from leadline.evaluators.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.job import reading
 from leadline.flows.shared.judge_access import canaries_of, judges_of, limits_of
-from leadline.tasks.db import attach_dataset, connect, sql
+from leadline.tasks.db import attach_dataset, connect, lines_shown, sql
 from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.label_files import unknown_names
@@ -43,6 +44,9 @@ from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.stopping.waves import check_stoppable
 from leadline.tasks.store.store import Store
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
 
 @dataclass(frozen=True, slots=True)
 class PlanEntry:
@@ -64,6 +68,7 @@ class PlanEntry:
     judge_calls: int | None = None
     cost_usd: float | None = None
     later: int = 0
+    judge_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class Prepared:
         choice: The evaluators of the request.
         policy: The gate's policy.
         shown: What the run's record calls the dataset, where that is not its path.
+        rescored: Id of the earlier run whose answers are scored again, or "".
     """
 
     settings: Settings
@@ -121,6 +127,7 @@ class Prepared:
     loaded: LoadedDataset
     policy: Policy
     shown: str = ""
+    rescored: str = ""
 
     def applicable(self) -> Choice:
         """Return the evaluators that apply to the dataset."""
@@ -194,9 +201,18 @@ def prepare(
     return prepared
 
 
-def preview(config: EvaluateConfig) -> PlanPreview:
-    """Load the dataset and return what the store contains and what is left to compute."""
-    prepared = prepare(config)
+def preview(
+    config: EvaluateConfig, prepared: Prepared | None = None, planned: dict[str, set[tuple[bytes, int]]] | None = None
+) -> PlanPreview:
+    """Return what the store contains and what is left to compute.
+
+    Args:
+        config: The request.
+        prepared: What it comes to; by default it is prepared here.
+        planned: Keys and trials, by configuration, that evaluations before this one compute: they count as reused, and
+            those of this one join them.
+    """
+    prepared = prepared or prepare(config)
     settings, store, loaded, choice = prepared.settings, prepared.store, prepared.loaded, prepared.applicable()
     with connect() as connection:
         attach_dataset(connection, loaded.path)
@@ -205,6 +221,8 @@ def preview(config: EvaluateConfig) -> PlanPreview:
             choice.evaluators, settings, trials=judges.trials, trial_rows=judges.trial_rows, turns=judges.turns
         )
         needs = plan(connection, store, jobs, config.model_keys)
+        if planned is not None:
+            needs = tuple(_not_planned(connection, need, planned) for need in needs)
         later = Counter(expect_further_trials(connection, store, jobs))
         if config.attribute_flips:
             later.update(expect_third_rows(connection, store, jobs))
@@ -235,6 +253,21 @@ def preview(config: EvaluateConfig) -> PlanPreview:
     )
 
 
+def _not_planned(connection: DuckDBPyConnection, need: Need, planned: dict[str, set[tuple[bytes, int]]]) -> Need:
+    """Take from a plan what is planned elsewhere, and add the rest to that."""
+    job = need.job
+    lacking = connection.execute("SELECT key, trial FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id])
+    wanted, known = set(lacking.fetchall()), planned.setdefault(job.config, set())
+    if common := list(wanted & known):
+        with lines_shown(connection, "planned", {"key": [key for key, _ in common], "trial": [at for _, at in common]}):
+            connection.execute(
+                "DELETE FROM to_compute WHERE evaluator_id = ? AND (key, trial) IN (SELECT key, trial FROM planned)",
+                [job.evaluator_id],
+            )
+    known |= wanted
+    return replace(need, reused=need.reused + len(common), to_compute=need.to_compute - len(common))
+
+
 def _entry(need: Need, ctx: EvalContext, judged: Estimate | None, later: int) -> PlanEntry:
     evaluator = need.job.build()
     refs = evaluator.models(ctx)
@@ -251,6 +284,7 @@ def _entry(need: Need, ctx: EvalContext, judged: Estimate | None, later: int) ->
         judge_calls=judged.calls if judged else None,
         cost_usd=judged.cost_usd if judged else None,
         later=later,
+        judge_tokens=judged.tokens if judged else None,
     )
 
 

@@ -23,7 +23,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError, extensions, is_own
 from leadline.flows.command.grouped_help import ShortHelp
 from leadline.flows.command.session import session_options
 
-FIRST: Final = ("init", "evaluate", "show", "compare", "ci", "ui", "collect", "doctor")
+FIRST: Final = ("init", "evaluate", "show", "compare", "rescore", "ci", "ui", "collect", "doctor")
 """Commands of the first level, in the order of the help."""
 
 GROUPS: Final = ("data", "labels", "judges", "store", "service", "evaluators")

@@ -13,7 +13,7 @@ from leadline.tasks.compare.results import MetricInfo, ModelPair
 from leadline.tasks.db import connect, literal, records
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.runs.lookup import find_run, status
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import RESCORED, Run, Store
 
 DEFAULT: Final = 0.05
 """Margin as a share of a metric's range: five points of a hundred."""
@@ -172,7 +172,7 @@ def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[
     seen: set[str] = set()
     for run in reversed(store.runs()):
         record = run.read()
-        if status(record) != "completed":
+        if status(record) != "completed" or record.get(RESCORED):
             continue
         dataset = str(record.get("dataset"))
         if dataset not in known:

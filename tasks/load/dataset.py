@@ -152,6 +152,30 @@ def load_dataset(
         )
     if shared:
         store.share_dataset(identity)
+    return _kept(store, identity, source.name, reused=reused)
+
+
+def kept_dataset(store: Store, identity: str, source: str) -> LoadedDataset:
+    """Return a dataset that was loaded before, whatever became of its file.
+
+    Args:
+        identity: The digest of its content.
+        source: The file as the user named it.
+
+    Raises:
+        UsageError: It is no longer in the store.
+    """
+    if not store.use_dataset(identity):
+        raise UsageError(
+            f"The dataset {source} ({identity[:12]}) is no longer in the store.",
+            hint="Evaluate its file; nothing that the store has is computed twice.",
+            code=ErrorCode.STORE_NO_DATASET,
+        )
+    return _kept(store, identity, source, reused=True)
+
+
+def _kept(store: Store, identity: str, source: str, *, reused: bool) -> LoadedDataset:
+    folder = store.dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return LoadedDataset(
         digest=identity,
@@ -162,7 +186,7 @@ def load_dataset(
         cases=manifest["cases"],
         models=tuple(manifest["models"]),
         name=manifest["name"],
-        source=source.name,
+        source=source,
         columns=manifest["columns"],
         metadata_columns=tuple(manifest["metadata_columns"]),
         column_warnings=tuple(manifest["column_warnings"]),

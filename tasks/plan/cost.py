@@ -54,10 +54,17 @@ class Estimate:
     Attributes:
         calls: Calls, if none of them has to be made twice.
         cost_usd: Their price, ``None`` when the judge's price is unknown.
+        tokens: Tokens of their prompts and replies.
     """
 
     calls: int
     cost_usd: float | None
+    tokens: int = 0
+
+    def of_calls(self, calls: int) -> Estimate:
+        """Return the estimate of another number of calls."""
+        share = calls / self.calls if self.calls else 0.0
+        return Estimate(calls, None if self.cost_usd is None else self.cost_usd * share, round(self.tokens * share))
 
 
 def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settings) -> Estimate | None:
@@ -75,10 +82,11 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     ).fetchall()[0]
     calls = _calls(connection, job, evaluator, scores)
     judge = _judge(evaluator, settings)
+    prompt = math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN)
     if judge is None:
-        return Estimate(calls, None)
-    usd = cost(judge, math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN), REPLY_TOKENS)
-    return Estimate(calls * len(members_of(judge)), None if usd is None else calls * usd)
+        return Estimate(calls, None, calls * (prompt + REPLY_TOKENS))
+    usd, every = cost(judge, prompt, REPLY_TOKENS), calls * len(members_of(judge))
+    return Estimate(every, None if usd is None else calls * usd, every * (prompt + REPLY_TOKENS))
 
 
 def _calls(connection: DuckDBPyConnection, job: EvaluatorJob, evaluator: Evaluator, scores: int) -> int:
@@ -131,9 +139,9 @@ def with_canaries(
         asked = sum(job.evaluator in asking for asking in canaries)
         judge = _judge(evaluator, settings)
         judges = 1 if judge is None else len(members_of(judge))
-        calls = known.calls + judges * math.ceil(asked * evaluator.calls_per_row() * chunks)
-        usd = None if known.cost_usd is None else known.cost_usd * calls / known.calls
-        out[job.evaluator] = Estimate(calls, usd)
+        out[job.evaluator] = known.of_calls(
+            known.calls + judges * math.ceil(asked * evaluator.calls_per_row() * chunks)
+        )
     return out
 
 

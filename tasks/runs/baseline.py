@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.tasks.db import connect, literal
 from leadline.tasks.runs.lookup import all_tags, find_run, status, tags_of
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import RESCORED, Run, Store
 
 PREVIOUS: Final = "previous"
 NONE: Final = "none"
@@ -76,6 +76,7 @@ def _precedes(before: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
         and before.get("id") != record.get("id")
         and not set(before.get("identities", ())).isdisjoint(record.get("identities", ()))
         and status(before) == "completed"
+        and not before.get(RESCORED)
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.ground.processes import has_ended, process_of
 from leadline.tasks.runs.heartbeats import LOST
-from leadline.tasks.store.store import DROPPED, TAGS, Run, Store
+from leadline.tasks.store.store import DROPPED, RESCORED, TAGS, Run, Store
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
 _INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")
@@ -23,7 +23,8 @@ _INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")
 def find_run(store: Store, name: str) -> Run:
     """Return the run that a name stands for: its id, a prefix that only it has, ``latest``, or ``tag:NAME``.
 
-    ``latest`` is the youngest run that was completed, ``latest~1`` the completed one before it, and so on.
+    ``latest`` is the youngest run that was completed, ``latest~1`` the completed one before it, and so on; runs that
+    only scored another one's answers again are none of them.
 
     Raises:
         UsageError: There is none, or the prefix fits several.
@@ -54,7 +55,9 @@ def find_run(store: Store, name: str) -> Run:
 
 def _completed(store: Store, runs: list[Run], back: int) -> Run:
     """Return the youngest completed run but ``back``."""
-    completed = (run for run in reversed(runs) if status(run.read()) == "completed")
+    completed = (
+        run for run in reversed(runs) if status(record := run.read()) == "completed" and not record.get(RESCORED)
+    )
     found = next(islice(completed, back, None), None)
     if found is None:
         few, verb = (f"Fewer than {back + 1} runs", "were") if back else ("No run", "was")

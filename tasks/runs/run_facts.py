@@ -147,6 +147,7 @@ class RunSummary:
     high: Annotated[Size | None, "problems by severity"]
     medium: Size | None
     low: Size | None
+    rescored: Annotated[str | None, "the earlier run whose answers it scored again: it is no later measurement"]
     report: Annotated[str | None, "where the report is"]
     error: Annotated[str | None, "what ended it"]
     record: Annotated[Mapping[str, Any], Sql("JSON"), "all of `run.json`"]

@@ -13,7 +13,7 @@ import orjson
 
 from leadline.evaluators.ground import percent
 from leadline.tasks.runs.run_facts import RunFacts, status_of
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import RESCORED, Run, Store
 
 FRESH_S: Final = 2.0
 FRESH_REMOTE_S: Final = 15.0
@@ -57,6 +57,7 @@ class RunLine:
         questions: Outcomes of the questions of the verdict.
         work: Numbers of scores ``reused``, ``computed``, ``scored`` and ``unscored``, where they are known.
         judged: The judge calls as its record has them, empty without any.
+        rescored: Id of the earlier run whose answers it scored again, or "".
     """
 
     id: str
@@ -81,6 +82,7 @@ class RunLine:
     questions: Mapping[str, str]
     work: Mapping[str, int | None]
     judged: Mapping[str, Any]
+    rescored: str = ""
 
     @property
     def verdict(self) -> str:
@@ -151,14 +153,14 @@ class RunIndex:
     _lock: Lock = field(default_factory=Lock)
 
     def lines(self) -> list[RunLine]:
-        """Return all runs, newest first."""
+        """Return all runs, newest first; one that scored another's answers again stands before that one."""
         with self._lock:
             fresh = FRESH_REMOTE_S if self.store.remote else FRESH_S
             if self._made is None or time.monotonic() - self._made > fresh:
                 names = self._names()
                 found = [line for name in names if (line := self._read(name))]
                 self._lines = {name: self._lines[name] for name in names if name in self._lines}
-                self._order = sorted(found, key=lambda line: line.id, reverse=True)
+                self._order = sorted(found, key=lambda line: (line.rescored or line.id, line.id), reverse=True)
                 self._made = time.monotonic()
             return self._order
 
@@ -230,6 +232,7 @@ def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
             "unscored": facts.unscored,
         },
         judged=record.get("judge_calls") or {},
+        rescored=str(record.get(RESCORED) or ""),
     )
 
 

@@ -2,7 +2,8 @@
 
 Values are compared within an *epoch* only: the consecutive runs whose evaluator was configured alike (judge and its
 epoch, prompt, version, parameters: one digest). Where the configuration changes, a series is cut, since nobody can tell
-there whether the model or the instrument moved.
+there whether the model or the instrument moved. Runs that scored answers of before again (``leadline rescore``) tell
+it: their values stand at the time of those answers and prolong the epoch backwards.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class TrendPoint:
         config: Digest of what it depends on; a change begins an epoch.
         judge: The judge's model, or "".
         judge_epoch: How often a change of that judge was accepted.
+        rescored: Id of the run that scored the answers of ``run`` again and has this value, or "".
     """
 
     run: RunLine
@@ -98,6 +100,12 @@ class TrendPoint:
     config: str = ""
     judge: str = ""
     judge_epoch: int = 0
+    rescored: str = ""
+
+    @property
+    def source(self) -> str:
+        """Id of the run that has this value."""
+        return self.rescored or self.run.id
 
     @property
     def coverage(self) -> float | None:
@@ -122,6 +130,7 @@ class Trend:
         higher_is_better: ``None`` where neither is.
         is_share: Its values are told in percentage points.
         changes: Each with the place of its first point.
+        again: Points of runs whose answers were scored again, in the order of those runs.
     """
 
     subject: TrendSubject
@@ -130,11 +139,27 @@ class Trend:
     higher_is_better: bool | None
     is_share: bool
     changes: tuple[LevelChange, ...] = ()
+    again: tuple[TrendPoint, ...] = ()
 
     @property
     def starts(self) -> list[int]:
         """The first points of its epochs."""
         return [0, *(at for at, (one, two) in enumerate(pairwise(self.points), start=1) if one.config != two.config)]
+
+    def prolonged(self, start: int) -> list[TrendPoint]:
+        """Return the points of runs before an epoch that were scored again as it scores.
+
+        Args:
+            start: Place of the epoch's first point.
+        """
+        before = {point.run.id for point in self.points[:start]}
+        return [one for one in self.again if one.config == self.points[start].config and one.run.id in before]
+
+    def before(self, place: int) -> TrendPoint:
+        """Return the last point before a place, scored as the point there where it was scored again."""
+        if place not in self.starts:
+            return self.points[place - 1]
+        return next(iter(reversed(self.prolonged(place))), self.points[place - 1])
 
     def shown(self, value: float | None) -> str:
         """Return a value in words."""
@@ -169,7 +194,7 @@ class TrendChange:
     def sides(self) -> tuple[str, str]:
         """The last run of the level before and the first of the new one, as they are named to be compared."""
         model = f":{self.trend.subject.model}" if self.trend.subject.model else ""
-        return f"{self.trend.points[self.level.place - 1].run.id}{model}", f"{self.run.id}{model}"
+        return f"{self.trend.before(self.level.place).source}{model}", f"{self.run.id}{model}"
 
     @property
     def size(self) -> float:
@@ -202,8 +227,10 @@ class TrendChange:
     @property
     def reason(self) -> str:
         """Known reasons: what stayed, and what else changed in that run: "same judge, same dataset"."""
-        now, before = (self.trend.points[self.level.place - back] for back in (0, 1))
+        now, before = self.trend.points[self.level.place], self.trend.before(self.level.place)
         known = ["same judge"] if now.judge else []
+        if before.rescored:
+            known.append("the runs before were scored again like it")
         known.append("same dataset" if self.level.same_sample else "the dataset changed in that run")
         if before.run.version != now.run.version:
             known.append(f"Leadline went from {before.run.version} to {now.run.version}")
@@ -250,26 +277,35 @@ class Trends:
             self._asked_at, self._asked, self._choices = state, {}, {}
 
     def _series(self, asked: TrendSubject) -> list[Trend]:
-        runs, measure = self.runs(asked.dataset), asked.measure
+        runs, again, measure = self.runs(asked.dataset), self.rescored(asked.dataset), asked.measure
         if measure in OF_RUNS and not asked.metric:
             return _with_changes([_of_runs(asked, runs)])
         stored = "value" if measure in ("coverage", "unscored") else measure
         lines = self.history.lines(
-            "series", runs, measure=stored, evaluator=asked.evaluator, metric=asked.metric, slice=asked.slice or None
-        )
-        return _with_changes(_trends(asked, lines, runs))
+            "series", [*runs, *again], measure=stored, evaluator=asked.evaluator, metric=asked.metric,
+            slice=asked.slice or None,
+        )  # fmt: skip
+        return _with_changes(_trends(asked, lines, [*runs, *again]))
 
     def runs(self, dataset: str = "") -> list[RunLine]:
         """Return the completed runs of a dataset, or of all, the oldest first."""
-        found = [line for line in self.history.index.lines() if line.has_report and dataset in ("", line.dataset)]
-        return sorted(found, key=lambda line: (_moment(line), line.id))
+        return sorted(
+            (line for line in self._completed(dataset) if not line.rescored), key=lambda line: (_moment(line), line.id)
+        )
+
+    def rescored(self, dataset: str = "") -> list[RunLine]:
+        """Return the completed runs that scored the answers of others again, the oldest first."""
+        return sorted((line for line in self._completed(dataset) if line.rescored), key=lambda line: line.id)
+
+    def _completed(self, dataset: str) -> list[RunLine]:
+        return [line for line in self.history.index.lines() if line.has_report and dataset in ("", line.dataset)]
 
     def lately(self) -> tuple[list[TrendChange], int]:
         """Return what changed lately over the whole store, the largest first, and how many series were looked at."""
         state = self._now()
         with self._lock:
             if self._state != state:
-                self._changes = self._found(self.runs())
+                self._changes = self._found(self.runs(), self.rescored())
                 self._state = state
             return self._changes
 
@@ -277,13 +313,13 @@ class Trends:
         """Return what is another thing whenever a trend may be another: what is kept, and what records say of runs."""
         return self.history.kept().files, tuple((line.id, line.tags) for line in self.history.index.lines())
 
-    def _found(self, runs: Sequence[RunLine]) -> tuple[list[TrendChange], int]:
+    def _found(self, runs: Sequence[RunLine], again: Sequence[RunLine]) -> tuple[list[TrendChange], int]:
         by_dataset: defaultdict[str, list[RunLine]] = defaultdict(list)
-        for line in runs:
+        for line in (*runs, *again):
             by_dataset[line.dataset].append(line)
-        names = {line.id: line.dataset for line in runs}
+        names = {line.id: line.dataset for line in (*runs, *again)}
         lines: defaultdict[tuple[str, str, str, str], list[dict[str, Any]]] = defaultdict(list)
-        for point in self.history.lines("leading", runs):
+        for point in self.history.lines("leading", [*runs, *again]):
             lines[names[point["run"]], point["measure"], point["evaluator"], point["metric"]].append(point)
         series = [
             trend
@@ -291,7 +327,8 @@ class Trends:
             for trend in _trends(TrendSubject(dataset, measure, evaluator, metric), points, by_dataset[dataset])
         ]
         for dataset, of_it in by_dataset.items():
-            series += [_of_runs(TrendSubject(dataset, measure), of_it) for measure in ("coverage", "seconds")]
+            own = [line for line in of_it if not line.rescored]
+            series += [_of_runs(TrendSubject(dataset, measure), own) for measure in ("coverage", "seconds")]
         found = _with_changes(series)
         changes = [trend.about(change) for trend in found for change in trend.changes]
         newest = _moment(runs[-1]) if runs else 0.0
@@ -327,16 +364,35 @@ def _of_runs(subject: TrendSubject, runs: Sequence[RunLine]) -> Trend:
 
 
 def _trends(subject: TrendSubject, lines: Iterable[Mapping[str, Any]], runs: Sequence[RunLine]) -> list[Trend]:
-    """Return the series of models from what is kept of them."""
+    """Return the series of models from what is kept of them.
+
+    Args:
+        runs: In their order, and after them those that scored them again; of several in one way the last one counts.
+    """
+    own = {run.id: run for run in runs if not run.rescored}
     by_model: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for line in lines:
         by_model[str(line["model"])][line["run"]] = line
     found = []
     for model, known in sorted(by_model.items()):
-        points = [_point(run, known[run.id]) for run in runs if run.id in known]
+        points = [_point(run, known[run.id]) for run in own.values() if run.id in known]
+        if not points:
+            continue
+        scored_again = {
+            (other.rescored, known[other.id]["config"]): replace(
+                _point(own[other.rescored], known[other.id]), rescored=other.id
+            )
+            for other in runs
+            if other.rescored in own and other.id in known
+        }
+        order = {point.run.id: place for place, point in enumerate(points)}
+        again = sorted((one for one in scored_again.values() if one.run.id in order), key=lambda one: order[one.run.id])
         last = known[points[-1].run.id]
-        own = replace(subject, model=model)
-        trend = Trend(own, _name(own, last), tuple(points), last["higher_is_better"], is_share=last["is_share"])
+        whose = replace(subject, model=model)
+        trend = Trend(
+            whose, _name(whose, last), tuple(points), last["higher_is_better"], is_share=last["is_share"],
+            again=tuple(again),
+        )  # fmt: skip
         found.append(_derived(trend))
     return found
 
@@ -374,19 +430,26 @@ def _derived(trend: Trend) -> Trend:
         )
         for point in trend.points
     )  # fmt: skip
-    return replace(trend, points=points, higher_is_better=measure == "coverage", is_share=measure == "coverage")
+    is_coverage = measure == "coverage"
+    return replace(trend, points=points, higher_is_better=is_coverage, is_share=is_coverage, again=())
 
 
 def _with_changes(trends: Sequence[Trend]) -> list[Trend]:
-    """Return trends with the changes within their epochs, found in all of them together."""
-    places: list[tuple[int, list[int]]] = []
+    """Return trends with the changes within their epochs, found in all of them together.
+
+    An epoch begins with the runs before it that were scored again like it, so that a change of the model at its
+    beginning is found; what changed among those runs is told by the epoch that they are of.
+    """
+    places: list[tuple[int, list[int | None]]] = []
     series: list[LevelSeries] = []
     for number, trend in enumerate(trends):
         for start, end in pairwise([*trend.starts, len(trend.points)]):
-            known = [at for at in range(start, end) if trend.points[at].value is not None]
+            every: list[tuple[int | None, TrendPoint]] = [(None, point) for point in trend.prolonged(start)]
+            every += [(at, trend.points[at]) for at in range(start, end)]
+            known = [(at, point) for at, point in every if point.value is not None]
             if len(known) >= _LEAST_POINTS:
-                points = [trend.points[at] for at in known]
-                places.append((number, known))
+                points = [point for _, point in known]
+                places.append((number, [at for at, _ in known]))
                 series.append(
                     LevelSeries(
                         np.array([point.value for point in points], np.float64),
@@ -395,8 +458,8 @@ def _with_changes(trends: Sequence[Trend]) -> list[Trend]:
                     )
                 )
     found: defaultdict[int, list[LevelChange]] = defaultdict(list)
-    for (number, known), changes in zip(places, find_changes(series), strict=True):
-        found[number] += [replace(change, place=known[change.place]) for change in changes]
+    for (number, at), changes in zip(places, find_changes(series), strict=True):
+        found[number] += [replace(change, place=place) for change in changes if (place := at[change.place]) is not None]
     return [replace(trend, changes=tuple(found[number])) for number, trend in enumerate(trends)]
 
 

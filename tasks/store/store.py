@@ -151,6 +151,9 @@ DROPPED: Final = "dropped"
 JUDGES: Final = "judge_standings"
 """Field of a run's record: how its enrolled judges stood."""
 
+RESCORED: Final = "rescored"
+"""Field of a run's record: id of the earlier run whose answers it scored again. It counts as no later one."""
+
 TAGS: Final = "tags"
 """Field of a run's record: the names that people gave it."""
 

@@ -55,7 +55,7 @@ def _line(known: dict[str, Any]) -> Sequence[object]:
     seconds = known["seconds"]
     return (
         known["run"],
-        known["name"],
+        known["name"] if not known["rescored"] else f"{known['name']} (rescores {known['rescored']})",
         known["status"],
         number(known["rows"]),
         known["gate"] or "-",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leadline.evaluators.ground import FILE, ErrorCode, UsageError, refusals_of, settings_document
 from leadline.tasks.runs.lookup import tags_in
+from leadline.tasks.store.store import RESCORED
 
 ANY_TAG: Final = ("*",)
 
@@ -126,7 +127,7 @@ def runs_to_drop(
         reason = why_dropped(run, record, retention, now, place)
         if reason and run not in needed:
             found[run] = reason
-        if record.get("status") == "completed":
+        if record.get("status") == "completed" and not record.get(RESCORED):
             completed[name] = place
     return dict(sorted(found.items()))
 

@@ -21,7 +21,7 @@ from leadline.tasks.judges.drift.judge_standing import STATES, standings
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.runs.heartbeats import LOST, is_lost
 from leadline.tasks.runs.lookup import status
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import RESCORED, Run, Store
 
 _API_S: Final = 5.0
 """Longest wait for an answer of the API."""
@@ -214,6 +214,7 @@ class StoreFigures:
 
 _READ = (
     "status", "error", "process", "started", "name", "gate", "counts", "problems_by_fault", "time", "chunk_seconds",
+    RESCORED,
 )  # fmt: skip
 """Fields of a record that figures come from; the rest would only take memory."""
 
@@ -222,6 +223,8 @@ def _put_last(figures: Figures, completed: list[dict[str, Any]]) -> None:
     """Note the last completed run of each name, of the names that were used last."""
     last: dict[str, dict[str, Any]] = {}
     for record in reversed(completed):
+        if record.get(RESCORED):
+            continue
         last.setdefault(label(record.get("name")), record)
         if len(last) == MOST:
             break

@@ -22,7 +22,7 @@ from leadline.evaluators.ground import packages
 from leadline.flows.command.grouped_help import GroupedOption
 from tests.support.docs.commands import all_commands
 
-FIRST = "init evaluate show compare ci ui collect doctor"
+FIRST = "init evaluate show compare rescore ci ui collect doctor"
 WITHIN = {
     "data": "generate perturb rgb",
     "labels": "export import list report sample",
