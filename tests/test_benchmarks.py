@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import all as every
-from benchmarks import bare_models, crowd, dispatch, end_to_end, history, judge, night, verdicts
+from benchmarks import crowd, dispatch, end_to_end, history, judge, night, verdicts
 from leadline.evaluators.models import runtime
 
 SMALL = {
@@ -65,7 +65,7 @@ def test_a_small_size_runs_with_models(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(judge, "ROUNDS", 1)
-    monkeypatch.setattr(bare_models, "LAYERS", ((1, 64),))
+    monkeypatch.setattr("benchmarks.bare_models.LAYERS", ((1, 64),))  # named, not imported: it brings PyTorch
     runtime.unload()  # they look at the one model that they have loaded
     assert WITH_MODELS[command] in said(command, monkeypatch, capsys)
 

@@ -13,16 +13,7 @@ from pathlib import Path
 import pytest
 
 from docs.rooms import ORDER
-
-ROOT = Path(__file__).parents[1]
-ROOMS = ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
-"""From the ground up: a room imports rooms to its left."""
-
-
-def files_of(room: str) -> list[Path]:
-    """Return the files of a room, without the tests of plug-ins."""
-    files = (ROOT / room).rglob("*.py")
-    return [file for file in files if "tests" not in file.relative_to(ROOT).parts]
+from tests.support.source import ROOMS, ROOT, files_of, nodes_of
 
 
 @cache
@@ -37,7 +28,7 @@ def modules() -> dict[str, Path]:
 def imports(name: str) -> Iterator[str]:
     """Yield the modules of the rooms that a module imports: at once, in a function, or only for its types."""
     known = modules()
-    for node in ast.walk(ast.parse(known[name].read_text(encoding="utf-8"))):
+    for node in nodes_of(known[name]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
@@ -97,8 +88,7 @@ def described(node: ast.AST) -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_class_has_a_name_of_its_own_in_its_room(room: str) -> None:
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files_of(room)]
-    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for file in files_of(room) for node in nodes_of(file) if isinstance(node, ast.ClassDef))
     assert [name for name, times in names.items() if times > 1] == []
 
 
@@ -114,7 +104,7 @@ def test_descriptions_of_arguments_say_more_than_their_names(room: str) -> None:
     hollow = [
         f"{file.relative_to(ROOT)}: {name}: {text}"
         for file in files_of(room)
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes_of(file)
         for name, kind, text in described(node)
         if words(text) <= words(name) | words(kind)
     ]
@@ -128,7 +118,7 @@ def test_docstrings_begin_with_a_verb_or_the_thing(room: str) -> None:
     found = [
         f"{file.relative_to(ROOT)}: {text}"
         for file in files_of(room)
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes_of(file)
         if isinstance(node, kinds)
         for text in (ast.get_docstring(node) or "").split("\n")[:1]
         if text.split(" ")[0] in questions

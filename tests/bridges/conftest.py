@@ -11,7 +11,7 @@ import pytest
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 
 TOOLS = ("deepeval", "inspect_ai", "langchain", "langgraph", "llama_index", "mlflow", "ragas")
-
+HERE = Path(__file__).parent
 
 collect_ignore_glob = [] if all(map(find_spec, TOOLS)) else ["test_*.py"]
 
@@ -19,7 +19,7 @@ collect_ignore_glob = [] if all(map(find_spec, TOOLS)) else ["test_*.py"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test here."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.bridges)
 
 

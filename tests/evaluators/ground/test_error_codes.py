@@ -6,34 +6,28 @@ import ast
 import pickle
 import re
 from collections.abc import Iterator
-from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from leadline.evaluators.ground import AREAS, ErrorCode, LeadlineError, StoreError, UsageError
+from tests.support.source import ROOMS, ROOT, files_of, nodes_of
 
-ROOT: Final = Path(__file__).parents[3]
 GENERAL: Final = {"LeadlineError", "UsageError", "StoreError", "ModelUnavailable"}
 """Classes for many causes, so that each place that raises one names its cause."""
 
 
-@cache
-def product() -> dict[Path, ast.Module]:
-    """Parse the product; not when this module is imported, since every worker collects it."""
-    return {
-        path: ast.parse(path.read_text(encoding="utf-8"))
-        for room in ("evaluators", "tasks", "flows", "plugins", "leadline", "deployments")
-        for path in sorted((ROOT / room).rglob("*.py"))
-        if "tests" not in path.relative_to(ROOT).parts
-    }
+def product() -> Iterator[Path]:
+    """Yield the files of the product."""
+    return chain.from_iterable(map(files_of, ROOMS))
 
 
 def general_errors() -> Iterator[tuple[str, ast.Call]]:
     """Yield where errors of the general classes are made."""
-    for path, tree in product().items():
-        for node in ast.walk(tree):
+    for path in product():
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in GENERAL:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
@@ -57,8 +51,8 @@ def test_each_code_says_what_happened_and_what_to_do(code: ErrorCode) -> None:
 def test_every_code_is_in_use() -> None:
     used = {
         node.attr
-        for tree in product().values()
-        for node in ast.walk(tree)
+        for path in product()
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCode"
     }
     codes = {code.name for code in ErrorCode}
