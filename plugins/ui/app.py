@@ -15,7 +15,20 @@ from starlette.routing import Route
 
 from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.plugins.ui.access import AccessControl, TokenKeeper
-from leadline.plugins.ui.pages import audit, calls, cases, compare, costs, labels, run, runs, suites, trends, work
+from leadline.plugins.ui.pages import (
+    again,
+    audit,
+    calls,
+    cases,
+    compare,
+    costs,
+    labels,
+    run,
+    runs,
+    suites,
+    trends,
+    work,
+)
 from leadline.plugins.ui.site import PACKAGE, Handlers, Site, Tab
 from leadline.tasks.ground.templating import page_style
 from leadline.tasks.store.store import Store
@@ -34,7 +47,7 @@ TABS: Final = (
 )
 """The navigation, from left to right."""
 
-PAGES: Final = (runs, compare, cases, suites, calls, labels, trends, costs, work, audit, run)
+PAGES: Final = (runs, compare, cases, suites, again, calls, labels, trends, costs, work, audit, run)
 """The modules of the pages; each gives its routes, and the first that fits an address answers."""
 
 _MISSING: Final = ("There is no such page", "What it showed may have been removed.")

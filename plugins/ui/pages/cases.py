@@ -91,7 +91,7 @@ def routes(site: Site) -> list[Route]:
             answer |= shown_answer(answer)
         return site.page(
             request, "case.html", run=line, case=found, talks=_dialogues(site, line, found["case_id"]),
-            suites=suites_for(request),
+            judged=_judged(site, line), suites=suites_for(request),
         )  # fmt: skip
 
     return [shows("/cases", show), shows("/runs/{name}/case", case)]
@@ -247,6 +247,12 @@ def find_rows(
     failing = {line["row_id"]: line["names"] for line in records(connection, sql("ui_cases/failing_metrics"), ids)}
     lines = [line | texts[line["row_id"]] | {"failing": failing.get(line["row_id"], [])} for line in found]
     return lines, found[0]["total"]
+
+
+def _judged(site: Site, line: RunLine) -> set[str]:
+    """Return the evaluators of a run that ask a judge."""
+    with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
+        return {evaluator for (evaluator,) in connection.execute(sql("ui_cases/judged_evaluators")).fetchall()}
 
 
 def _dialogues(site: Site, line: RunLine, case_id: int) -> dict[str, list[DialogueLine]]:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.ui.pages.cases import FILTERS, cases_found
-from leadline.plugins.ui.site import MOST_QUERY, PersonRole, Site, does
+from leadline.plugins.ui.site import MOST_QUERY, PersonRole, Site, does, noted
 from leadline.tasks.collect.suite_file import MOST_ADDED, add_to_suite
 
 
@@ -27,6 +27,7 @@ def routes(site: Site) -> list[Route]:
             search = {name: form.get(name, "")[:MOST_QUERY] for name in FILTERS}
             wanted, total = cases_found(site, search, MOST_ADDED)
         done = add_to_suite(site.store, wanted, file)
+        noted(request, "added to a suite", suite=str(file), cases=len(done.added), runs=", ".join(wanted))
         return site.page(request, "suite.html", done=done, total=total, most=MOST_ADDED)
 
     return [does("/suites", PersonRole.EDITOR, add)]

@@ -159,3 +159,16 @@ SELECT model_key, messages
 FROM rows JOIN turns USING (row_id) JOIN models ON models.model_id = rows.model_id
 WHERE rows.case_id = $case AND length(messages) <= $longest
 ORDER BY rows.row_id;
+
+-- statement: judged_evaluators
+SELECT DISTINCT evaluator FROM evaluators WHERE lane = 'judge';
+
+-- statement: judged_row
+-- An answer's number, and how many trials of an evaluator the run has of it.
+SELECT
+    row_id,
+    (SELECT coalesce(max(trial) + 1, 0) FROM scores JOIN metrics USING (metric_id) JOIN evaluators USING (evaluator_id)
+        WHERE scores.row_id = rows.row_id AND evaluator = $evaluator)
+FROM rows
+WHERE case_id = (SELECT case_id FROM cases WHERE case_key = $case)
+    AND model_id = (SELECT model_id FROM models WHERE model_key = $model);

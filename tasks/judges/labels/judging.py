@@ -183,7 +183,7 @@ def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> LabelsNee
     known = missing = calls = 0
     prices: list[float | None] = []
     for dataset, rows in _by_dataset(labelled).items():
-        with _planned(store, dataset, rows, judging.job) as (connection, need):
+        with planned_rows(store, dataset, [row.row_id for row in rows], judging.job) as (connection, need):
             known, missing = known + need.reused, missing + need.to_compute
             estimated = estimate(connection, judging.job, judging.settings) if need.to_compute else None
             if estimated is not None:
@@ -221,8 +221,8 @@ def judge_labelled_rows(
     keep_identity(store, judging.job)
     found: dict[tuple[str, int], RowVerdict] = {}
     for number, (dataset, rows) in enumerate(_by_dataset(labelled).items()):
-        with _planned(store, dataset, rows, judging.job) as (connection, _):
-            failed = _score(store, dataset, judging.job, ctx, connection, f"{occasion}-{number:03d}")
+        with planned_rows(store, dataset, [row.row_id for row in rows], judging.job) as (connection, _):
+            failed = score_missing(store, dataset, judging.job, ctx, connection, f"{occasion}-{number:03d}")
             found |= {(dataset, row): told for row, told in _verdicts(store, judging, connection, failed)}
     return JudgedLabels(judging, labelled, tuple(found[row.dataset, row.row_id] for row in labelled.rows))
 
@@ -235,21 +235,26 @@ def _by_dataset(labelled: LabelledRows) -> dict[str, list[LabelledRow]]:
 
 
 @contextmanager
-def _planned(
-    store: Store, dataset: str, rows: Sequence[LabelledRow], job: EvaluatorJob
+def planned_rows(
+    store: Store, dataset: str, rows: Sequence[int], job: EvaluatorJob
 ) -> Iterator[tuple[DuckDBPyConnection, planner.Need]]:
     """Open a database in memory in which judging some rows of a dataset is planned."""
     store.use_dataset(dataset)
     with connect(threads=1) as connection:
         attach_dataset(connection, store.dataset(dataset))
-        [need] = planner.plan(connection, store, [job], rows=[row.row_id for row in rows])
+        [need] = planner.plan(connection, store, [job], rows=rows)
         yield connection, need
 
 
-def _score(
+def score_missing(
     store: Store, dataset: str, job: EvaluatorJob, ctx: EvalContext, connection: DuckDBPyConnection, name: str
 ) -> dict[bytes, str]:
-    """Score what the store lacks, so many rows at a time in a segment; return why keys have no score."""
+    """Score what the store lacks, so many rows at a time in a segment; return why keys have no score.
+
+    Args:
+        connection: From :func:`planned_rows`.
+        name: Begins the names of the segments.
+    """
     failed: dict[bytes, str] = {}
 
     def keep_problems(_: int, keys: Sequence[bytes], scores: Sequence[StoredScore], __: int) -> None:
