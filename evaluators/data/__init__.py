@@ -72,4 +72,3 @@ from leadline.evaluators.data.row import Source as Source
 from leadline.evaluators.data.row import Span as Span
 from leadline.evaluators.data.row import Unscored as Unscored
 from leadline.evaluators.data.row import clip as clip
-from leadline.evaluators.data.row import is_number as is_number

@@ -5,11 +5,10 @@ Everything here is frozen. A row is identified by ``(case, model)``, never by it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from leadline.evaluators.data.annotations import Annotations
 from leadline.evaluators.data.messages import ExpectedCall, Json, MadeCall, Messages, Tool, TraceStep
@@ -105,7 +104,7 @@ class RivalAnswer(NamedTuple):
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """The answer of one model to one case: the unit that evaluators score.
 
@@ -168,6 +167,17 @@ class Row:
     expected_tool_calls: Sequence[ExpectedCall] | None = None
     expected_outcome: str | None = None
     scenario: Mapping[str, Json] | None = None
+
+    @classmethod
+    def with_fields(cls, given: Mapping[str, Any]) -> Row:
+        """Return a row with some attributes, as the constructor does, which takes long to set the many others.
+
+        Args:
+            given: The attributes, those of its identity included.
+        """
+        row = object.__new__(cls)
+        vars(row).update({"metadata": {}} | given)  # the other defaults are the class's
+        return row
 
 
 class Source(StrEnum):
@@ -328,13 +338,3 @@ def clip(value: float, low: float, high: float) -> float:
         high: Greatest value allowed.
     """
     return low if value < low else high if value > high else float(value)
-
-
-def is_number(value: float, *, allow_infinite: bool) -> bool:
-    """Return whether a value may be stored as a score.
-
-    Args:
-        value: Any number; NaN never may.
-        allow_infinite: Accept infinite values too.
-    """
-    return not math.isnan(value) and (allow_infinite or not math.isinf(value))

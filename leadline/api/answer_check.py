@@ -294,7 +294,7 @@ def _subject_of(part: Part, condition: str | None, turn: int = 0) -> CheckedUnit
         "model_key": "answer",
         "question": said.question,
         "expected_answers": said.expected_answers,
-        "retrieved_context": said.retrieved_context,
+        "retrieved_context": [(chunk["content"], chunk.get("doc_uri")) for chunk in said.retrieved_context],
         "actual_answer": said.answer,
         "condition": condition,
         **dict(zip(CONTENT, part.content, strict=True)),

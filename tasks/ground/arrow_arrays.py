@@ -29,8 +29,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         OverflowError: A number, or the bytes of all texts of a type that is not large, are beyond the type.
     """
     size = len(values)
-    present = np.fromiter((value is not None for value in values), np.bool_, size)
-    nulls = None if present.all() else _bits(present)
+    missing = values.count(None)
+    if size and missing == size:
+        return pa.nulls(size, kind)
+    present = np.fromiter((value is not None for value in values), np.bool_, size) if missing else None
+    nulls = None if present is None else _bits(present)
     if kind in (_STRING, _LARGE_STRING):
         ends, content = _joined(values if nulls is None else ["" if value is None else value for value in values])
         fitting = ends if kind == _LARGE_STRING else _narrow(ends)

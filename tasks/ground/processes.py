@@ -11,13 +11,15 @@ where the parent's *thread* that started the process has ended.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from multiprocessing import parent_process
 from pathlib import Path
@@ -206,3 +208,15 @@ def _read_input() -> None:
 def _end_after(wait: Callable[[], object]) -> NoReturn:
     wait()
     os._exit(_ORPHANED)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep the cyclic collector from going through many objects that are read again and again: few are in a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -5,9 +5,7 @@ Checked are keys, repeated cases, relationships and conditions, which only all r
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +13,7 @@ from leadline.evaluators.ground import count, nouns
 from leadline.evaluators.text.conditions import ConditionError, parse
 from leadline.tasks.db import sql
 from leadline.tasks.ground.files import publish_folder, write_json
+from leadline.tasks.ground.processes import without_collection
 from leadline.tasks.load.corpus import IDS, TEXTS, DocumentTexts
 from leadline.tasks.load.dataset_models import DatasetModels, Model
 from leadline.tasks.load.faults import Faults, Place
@@ -118,7 +117,7 @@ def _read(reader: DatasetFormat, layout: Layout) -> None:
         reader.read_source()
         return
     by_columns = reader.source.size >= COLUMNS_FROM and can_stage_records(reader)
-    with _no_collection():
+    with without_collection():
         for block in read_blocks(reader.source, layout, reader.faults):
             if not (by_columns and _is_staged(reader, block)):
                 for item in block.items():
@@ -137,18 +136,6 @@ def _is_staged(reader: DatasetFormat, block: Block) -> bool:
 
     records = block.records()
     return records is not None and stage_records(reader, records)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the cyclic collector from going through the many objects that are read, none of which is in a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _require_answers(reader: DatasetFormat) -> None:

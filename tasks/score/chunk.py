@@ -6,10 +6,11 @@ dataset's Parquet files and the plan, and writes segments, batch by batch. It ne
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -18,7 +19,7 @@ from typing import Any, Final, TypeAlias
 from cachetools import LRUCache, cached
 
 from leadline.evaluators.core import EvalContext, Evaluator, Lane
-from leadline.evaluators.data import Reason, Row, RowField
+from leadline.evaluators.data import Reason, RowField
 from leadline.evaluators.ground import ErrorCode, LeadlineError
 from leadline.evaluators.ground.secret_values import mask_logs
 from leadline.evaluators.judge_client.budget import Limits
@@ -27,6 +28,7 @@ from leadline.evaluators.settings import Settings
 from leadline.evaluators.text.time_budget import RegexTimeBudget
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
+from leadline.tasks.ground.processes import without_collection
 from leadline.tasks.ground.timeline import TimeSpan, microseconds, span
 from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.plan.jobs import (
@@ -38,7 +40,7 @@ from leadline.tasks.plan.jobs import (
     read_limits,
 )
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
-from leadline.tasks.score.rows import NeededRow, PlannedRows, read_planned
+from leadline.tasks.score.rows import NeededRows, PlannedRows, read_planned
 from leadline.tasks.score.scoring import Ask, score_together, unscored
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
@@ -242,25 +244,21 @@ class JobScores:
     down: str = ""
     spans: list[TimeSpan] = field(default_factory=list)
 
-    def needing(self, batch: Sequence[NeededRow]) -> tuple[list[bytes], list[Row]]:
-        """Return the rows of a batch that it is to score, after the keys of their scores."""
-        place = (self.job.evaluator_id, self.trial)
-        found = [(needed.keys[place], needed.row) for needed in batch if place in needed.keys]
-        return [key for key, _ in found], [row for _, row in found]
-
     def keep(self, keys: Sequence[bytes], scores: Sequence[StoredScore], keep_unscored: KeepUnscored) -> None:
         """Add complete scores to the segment, and keep the others apart."""
-        complete = [(key, score) for key, score in zip(keys, scores, strict=True) if score.complete]
-        if complete:
-            mine, values = zip(*complete, strict=True)
-            self.segment.add(segment_rows(self.evaluator.row_metrics, mine, values, self.trial))
-        broken = [(key, score) for key, score in zip(keys, scores, strict=True) if not score.complete]
-        if broken:
-            mine, values = zip(*broken, strict=True)
-            keep_unscored(self.job.evaluator_id, mine, values, self.trial)
-            self.down = self.down or _judge_down(values)
-        self.scored += len(complete)
-        self.unscored += len(broken)
+        found: dict[bool, tuple[list[bytes], list[StoredScore]]] = {True: ([], []), False: ([], [])}
+        for key, score in zip(keys, scores, strict=True):
+            mine, values = found[score.complete]
+            mine.append(key)
+            values.append(score)
+        complete, broken = found[True], found[False]
+        if complete[0]:
+            self.segment.add(segment_rows(self.evaluator.row_metrics, *complete, self.trial))
+        if broken[0]:
+            keep_unscored(self.job.evaluator_id, *broken, self.trial)
+            self.down = self.down or _judge_down(broken[1])
+        self.scored += len(complete[0])
+        self.unscored += len(broken[0])
 
 
 def score_planned(
@@ -287,8 +285,12 @@ def score_planned(
         ]
         for group in _groups(work, ctx):
             fields = [name for name in RowField if any(name in one.job.reads for one in group)]
-            for batch in read_planned(rows, fields, batch=BATCH_ROWS[group[0].job.lane]):
-                _score_batch(group, batch, ctx, keep_unscored, quarantined or {})
+            lane = group[0].job.lane
+            with without_collection() if lane == "cpu" else nullcontext():
+                for batch in read_planned(rows, fields, batch=BATCH_ROWS[lane]):
+                    _score_batch(group, batch, ctx, keep_unscored, quarantined or {})
+                    del batch
+                    gc.collect(0)  # what evaluators left in cycles
     return work
 
 
@@ -315,13 +317,13 @@ def _models(one: JobScores, ctx: EvalContext) -> tuple[str, ...]:
 
 def _score_batch(
     work: Sequence[JobScores],
-    batch: Sequence[NeededRow],
+    batch: NeededRows,
     ctx: EvalContext,
     keep_unscored: KeepUnscored,
     quarantined: Mapping[int, str],
 ) -> None:
     """Score a batch and write it, before the next is read."""
-    needing = [(one, keys, rows) for one in work for keys, rows in [one.needing(batch)] if keys]
+    needing = [(one, keys, rows) for one in work for keys, rows in [batch.of(one.job.evaluator_id, one.trial)] if keys]
     asked = [each for each in needing if each[0].job.evaluator_id not in quarantined]
     found = score_together([Ask(one.evaluator, rows, one.trial) for one, _, rows in asked], ctx)
     for (one, keys, _), (scores, stretch) in zip(asked, found, strict=True):

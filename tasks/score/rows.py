@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -13,6 +14,11 @@ from leadline.evaluators.core import Evaluator
 from leadline.evaluators.data import ContextChunk as ContextChunk
 from leadline.evaluators.data import MadeCall, RivalAnswer, Row, RowField
 from leadline.tasks.db import OF_CONVERSATIONS, attach_dataset, connect, literal, sql
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
 
 _COLUMNS: Final[dict[RowField, str]] = {
     RowField.QUESTION: "if(rows.unit = 'turn', rows.question, cases.question) AS question",
@@ -45,11 +51,25 @@ _COLUMNS: Final[dict[RowField, str]] = {
 }
 
 
-class NeededRow(NamedTuple):
-    """A row and the keys of the scores that it needs, by evaluator number and trial."""
+_TRIALS: Final = 256
+"""Trials that a number of an evaluator is apart from the next, where both are in one number."""
 
-    row: Row
-    keys: dict[tuple[int, int], bytes]
+
+class NeededRows(NamedTuple):
+    """A batch of rows, and the scores that they need.
+
+    Attributes:
+        rows: The rows.
+        keys: The keys of the scores, by evaluator number and trial, and the places of their rows among ``rows``.
+    """
+
+    rows: Sequence[Row]
+    keys: Mapping[tuple[int, int], tuple[Sequence[bytes], Sequence[int]]]
+
+    def of(self, evaluator_id: int, trial: int) -> tuple[Sequence[bytes], Sequence[Row]]:
+        """Return the rows that need scores of one evaluator in one trial, after the keys of these."""
+        keys, places = self.keys.get((evaluator_id, trial), ((), ()))
+        return keys, self.rows if len(places) == len(self.rows) else [self.rows[place] for place in places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +98,36 @@ class PlannedRows:
         return {evaluator_id for (evaluator_id,) in found}
 
 
-def read_planned(rows: PlannedRows, fields: Sequence[RowField], *, batch: int) -> Iterator[list[NeededRow]]:
+def read_planned(rows: PlannedRows, fields: Sequence[RowField], *, batch: int) -> Iterator[NeededRows]:
     """Yield planned rows in batches."""
-    statement = sql("rows/chunk").format(
-        columns=_columns(fields),
-        pairs=literal(rows.pairs),
-        joins=_joins(fields, f"BETWEEN {rows.first:d} AND {rows.last:d}"),
-    )
+    import numpy as np
+
+    from leadline.tasks.ground.arrow_arrays import numpy_of
+
+    pairs, window = literal(rows.pairs), {"first": rows.first, "last": rows.last}
+    joins = _joins(fields, f"BETWEEN {rows.first:d} AND {rows.last:d}")
+    statement = sql("rows/chunk").format(columns=_columns(fields), pairs=pairs, joins=joins)
     with connect(threads=1) as connection:
         attach_dataset(connection, rows.dataset)
-        window = [rows.first, rows.last]
-        reader = connection.sql(statement, params=[*window, *window]).to_arrow_reader(batch)
-        for record_batch in reader:
-            yield [_needed(line) for line in record_batch.to_pylist()]
+        needed = connection.sql(sql("rows/needed").format(pairs=pairs), params=window).to_arrow_table()
+        row_ids, scores = (numpy_of(needed[name].combine_chunks()) for name in ("row_id", "score"))
+        for record_batch in connection.sql(statement, params=window).to_arrow_reader(batch):
+            ids = numpy_of(record_batch.column("row_id"))
+            first, end = np.searchsorted(row_ids, [ids[0], int(ids[-1]) + 1]).tolist()
+            keys = needed["key"].slice(first, end - first).to_pylist()
+            places = np.searchsorted(ids, row_ids[first:end])
+            yield NeededRows(_rows_of(_columns_of(record_batch)), _by_score(scores[first:end], keys, places))
+
+
+def _by_score(
+    scores: npt.NDArray[np.uint32], keys: Sequence[bytes], places: npt.NDArray[np.intp]
+) -> dict[tuple[int, int], tuple[list[bytes], list[int]]]:
+    """Return the keys and places of rows by evaluator number and trial, which are one number in ``scores``."""
+    found = {}
+    for score in sorted(set(scores.tolist())):
+        mine = (scores == score).nonzero()[0]
+        found[divmod(score, _TRIALS)] = ([keys[place] for place in mine.tolist()], places[mine].tolist())
+    return found
 
 
 def read_rows(
@@ -101,7 +138,7 @@ def read_rows(
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
         reader = connection.sql(statement, params={"rows": row_ids}).to_arrow_reader(1_000)
-        return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
+        return [row for batch in reader for row in _rows_of(_columns_of(batch))]
 
 
 def reduced(row: Row, fields: Collection[RowField]) -> Row:
@@ -133,44 +170,44 @@ def _joins(fields: Collection[RowField], row_ids: str) -> str:
     return "\n".join(joins)
 
 
-def _needed(line: dict[str, Any]) -> NeededRow:
-    return NeededRow(row_of(line), {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]})
+def _columns_of(batch: pa.RecordBatch) -> dict[str, Sequence[Any]]:
+    return {name: _values(batch.column(name)) for name in batch.schema.names}
+
+
+def _values(column: pa.Array) -> Sequence[Any]:
+    """Return a column's values; lists of structures as lists of tuples, which Arrow is slow to make dictionaries of."""
+    import pyarrow as pa
+
+    from leadline.tasks.ground.arrow_arrays import numpy_of
+
+    if not (pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type)):
+        values: list[Any] = column.to_pylist()
+        return values
+    items = list(zip(*(part.to_pylist() for part in column.flatten().flatten()), strict=True))
+    ends = numpy_of(column.offsets).tolist()
+    return [items[start - ends[0] : end - ends[0]] for start, end in pairwise(ends)]
 
 
 def row_of(line: Mapping[str, Any]) -> Row:
-    """Return a row from the columns that datasets have of it; any but the keys of case and model may be absent."""
-    return Row(
-        case=line["case_key"],
-        model=line["model_key"],
-        question=line.get("question"),
-        expected_answers=tuple(line.get("expected_answers") or ()),
-        retrieved_context=tuple(
-            ContextChunk(chunk["content"], chunk.get("doc_uri")) for chunk in (line.get("retrieved_context") or ())
-        ),
-        actual_answer=line.get("actual_answer"),
-        condition=line.get("condition"),
-        categories=tuple(line.get("categories") or ()),
-        expected_documents=tuple(line.get("expected_documents") or ()),
-        metadata=_metadata(line),
-        expected_annotations=_parsed(line.get("expected_annotations")),
-        predicted_annotations=_parsed(line.get("predicted_annotations")),
-        duration_s=line.get("duration_s"),
-        cost_usd=line.get("cost_usd"),
-        input_tokens=line.get("input_tokens"),
-        output_tokens=line.get("output_tokens"),
-        original_answer=line.get("original_answer"),
-        rival_answers=tuple(
-            RivalAnswer(rival["model"], rival["answer"]) for rival in (line.get("rival_answers") or ())
-        ),
-        messages=_parsed(line.get("messages")) or (),
-        history=_parsed(line.get("history")) or (),
-        tool_calls=_calls(line.get("tool_calls")),
-        tools=_parsed(line.get("tools")),
-        steps=_parsed(line.get("steps")),
-        expected_tool_calls=_parsed(line.get("expected_tool_calls")),
-        expected_outcome=line.get("expected_outcome"),
-        scenario=_parsed(line.get("scenario")),
-    )
+    """Return a row from the columns that datasets have of it; any but the keys of case and model may be absent.
+
+    Lists of structures, as contexts are, are lists of tuples.
+    """
+    [row] = _rows_of({name: [value] for name, value in line.items()})
+    return row
+
+
+def _rows_of(columns: Mapping[str, Sequence[Any]]) -> list[Row]:
+    """Return rows from their columns, of which :func:`row_of` says what there can be."""
+    given = {
+        name: list(map(_MADE[name], columns[name])) if name in _MADE else columns[name]
+        for name in Row.__dataclass_fields__.keys() & columns.keys()
+    }
+    if "case_metadata" in columns:
+        given["metadata"] = list(map(_metadata, columns["case_metadata"], columns["row_metadata"]))
+    names = ("case", "model", *given)
+    lines = zip(columns["case_key"], columns["model_key"], *given.values(), strict=True)
+    return [Row.with_fields(dict(zip(names, line, strict=True))) for line in lines]
 
 
 def _parsed(text: str | None) -> Any:
@@ -178,13 +215,40 @@ def _parsed(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
 
 
+def _said(text: str | None) -> Any:
+    return () if text is None else orjson.loads(text)
+
+
 def _calls(text: str | None) -> list[MadeCall] | None:
     return None if text is None else [MadeCall(**call) for call in orjson.loads(text)]
 
 
-def _metadata(line: Mapping[str, Any]) -> dict[str, Any]:
+def _texts(values: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(values or ())
+
+
+_MADE: Final[dict[str, Callable[[Any], Any]]] = {
+    "expected_answers": _texts,
+    "retrieved_context": lambda chunks: tuple(starmap(ContextChunk, chunks or ())),
+    "categories": _texts,
+    "expected_documents": _texts,
+    "expected_annotations": _parsed,
+    "predicted_annotations": _parsed,
+    "rival_answers": lambda rivals: tuple(starmap(RivalAnswer, rivals or ())),
+    "messages": _said,
+    "history": _said,
+    "tool_calls": _calls,
+    "tools": _parsed,
+    "steps": _parsed,
+    "expected_tool_calls": _parsed,
+    "scenario": _parsed,
+}
+"""What makes a row's attribute of a column's value, where it is another."""
+
+
+def _metadata(*texts: str | None) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in ("case_metadata", "row_metadata"):
-        if line.get(name):
-            out |= orjson.loads(line[name])
+    for text in texts:
+        if text:
+            out |= orjson.loads(text)
     return out

@@ -1,25 +1,25 @@
 -- Reading rows to score. Names in braces are filled in by tasks/score.
 
+-- statement: needed
+-- What of a window of rows is to be scored, in row order, which the file has. One number stands for evaluator and trial.
+SELECT row_id, evaluator_id::UINTEGER * 256 + trial AS score, key
+FROM read_parquet({pairs})
+WHERE row_id BETWEEN $first AND $last
+
 -- statement: chunk
 -- The rows of a chunk with the texts that its evaluators read, in row order. Absent fields are NULL or empty.
 SELECT
-    needed.row_id,
-    needed.jobs,
+    rows.row_id,
     cases.case_key,
     models.model_key,
     {columns}
-FROM (
-    SELECT row_id, list({{'evaluator_id': evaluator_id, 'trial': trial, 'key': key}}) AS jobs
-    FROM read_parquet({pairs})
-    WHERE row_id BETWEEN ? AND ?
-    GROUP BY row_id
-) AS needed
-JOIN all_rows AS rows USING (row_id)
+FROM all_rows AS rows
+SEMI JOIN (FROM read_parquet({pairs}) WHERE row_id BETWEEN $first AND $last) AS needed USING (row_id)
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
 {joins}
-WHERE rows.row_id BETWEEN ? AND ?
-ORDER BY needed.row_id
+WHERE rows.row_id BETWEEN $first AND $last
+ORDER BY rows.row_id
 
 -- statement: all
 -- All rows of a small dataset, or some of them, in row order.

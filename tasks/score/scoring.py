@@ -8,6 +8,7 @@ scores: only those of a dataset's rows are kept, by :mod:`leadline.tasks.score.c
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leadline.evaluators.core import EvalContext, Evaluator
 from leadline.evaluators.core.model_evaluator import with_pull_command
-from leadline.evaluators.data import Reason, Row, RowScore, is_number
+from leadline.evaluators.data import Reason, Row, RowScore
 from leadline.evaluators.ground import ModelUnavailable
 from leadline.tasks.ground import log_context
 from leadline.tasks.ground.log_context import logged_as
@@ -177,7 +178,7 @@ def _checked(evaluator: Evaluator, limits: Mapping[str, tuple[float, float]], sc
         raise ValueError(f"{evaluator.spec.id} returned {sorted(score.values)}, not {sorted(limits)}")
     kept = stored(score)
     for key, value in kept.values.items():
-        if isinstance(value, float) and not is_number(value, allow_infinite=value in limits[key]):
+        if isinstance(value, float) and not math.isfinite(value) and value not in limits[key]:
             raise ValueError(f"{evaluator.spec.id} returned {value} for {key}")
     return kept
 

@@ -69,9 +69,10 @@ def stored(score: RowScore) -> StoredScore:
         OverflowError: An integer too large for a float.
         AttributeError: A part has the wrong type.
     """
+    plain = set(map(type, score.values.values())) <= {float}  # as most are
     return StoredScore(
-        {metric: _stored_value(metric, value) for metric, value in score.values.items()},
-        complete=score.complete,
+        score.values if plain else {metric: _stored_value(metric, value) for metric, value in score.values.items()},
+        complete=plain or score.complete,
         evidence=_dump(score.evidence.to_json()) if score.evidence else None,
         flags=_dump([flag.to_json() for flag in score.flags]) if score.flags else None,
         payload=_dump(score.payload),
@@ -104,7 +105,7 @@ def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence
     }
     for metric in metrics:
         values = [score.values[metric] for score in scores]
-        known = [None if isinstance(value, NotApplicable | Unscored) else value for value in values]
+        known = [value if type(value) is float else None for value in values]
         columns[METRIC_PREFIX + metric] = (known, "float64")
     return _table(columns)
 

@@ -17,7 +17,6 @@ from leadline.evaluators.data import (
     Span,
     Unscored,
     clip,
-    is_number,
 )
 
 
@@ -58,17 +57,3 @@ def test_a_flag_becomes_json():
 def test_clip_brings_rounding_back_into_the_range(value, clipped):
     assert clip(value, 0.0, 1.0) == clipped
     assert isinstance(clip(value, 0.0, 1.0), float)
-
-
-@pytest.mark.parametrize(
-    ("value", "allow", "stored"),
-    [
-        (0.5, False, True),
-        (math.inf, True, True),
-        (-math.inf, False, False),
-        (math.nan, True, False),
-        (math.nan, False, False),
-    ],
-)
-def test_no_nan_is_stored_and_infinity_only_where_the_range_allows_it(value, allow, stored):
-    assert is_number(value, allow_infinite=allow) is stored

@@ -57,6 +57,7 @@ def test_numbers_go_to_numpy_and_back() -> None:
 def test_pandas_is_not_imported_for_them() -> None:
     program = (
         "import sys, pyarrow as pa; from leadline.tasks.ground.arrow_arrays import array_of, scalar_of;"
-        "array_of(['a', None], pa.string()); scalar_of(1, pa.int64()); sys.exit('pandas' in sys.modules)"
+        "array_of(['a', None], pa.string()); array_of([None], pa.string()); scalar_of(1, pa.int64());"
+        "sys.exit('pandas' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
