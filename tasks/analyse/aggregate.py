@@ -42,7 +42,7 @@ from leadline.tasks.statistics.statistics import (
     Verdict,
     bounds,
     clopper_pearson,
-    mean_interval,
+    mean_intervals,
     verdict,
 )
 
@@ -97,12 +97,19 @@ def aggregate(connection: DuckDBPyConnection) -> int:
         reasons[_key(line)][line["reason"]] = line["n"]
     n_rows = _rows_of_models(connection, {model for _, model in sums})
     metrics = records(connection, "SELECT * FROM metrics JOIN rules USING (metric_id) ORDER BY metric_id")
+    means = {
+        (metric["metric_id"], model): metric for metric in metrics if not metric["dataset_level"] for model in n_rows
+    }
+    samples = {
+        key: _sample(metric, sums[key], clusters.get(key))
+        for key, metric in means.items()
+        if key in sums and sums[key]["n_scored"]
+    }
+    intervals = dict(zip(samples, mean_intervals(list(samples.values())), strict=True))
     cells = {}
-    for metric in metrics:
-        for model, n in n_rows.items():
-            key = metric["metric_id"], model
-            if not metric["dataset_level"]:
-                cells[key] = _cell(metric, model, n, sums.get(key), clusters.get(key), reasons[key])
+    for key, metric in means.items():
+        model, rows = key[1], _rows(n_rows[key[1]], sums.get(key), reasons[key])
+        cells[key] = _cell(metric, model, rows, sums.get(key), samples.get(key), intervals.get(key))
     cells |= _dataset_cells(connection, metrics, n_rows, cells)
     return replace_lines(connection, "aggregates", [_line(cells[key]) for key in sorted(cells)])
 
@@ -168,21 +175,9 @@ def _clusters(connection: DuckDBPyConnection) -> dict[tuple[int, int], Clusters]
     }
 
 
-def _cell(
-    metric: Mapping[str, Any],
-    model_id: int,
-    n_rows: int,
-    sums: Mapping[str, Any] | None,
-    clusters: Clusters | None,
-    reasons: Mapping[str, int],
-) -> Cell:
-    if sums is None:
-        return Cell(metric, model_id, Rows(n_rows))
-    rows = Rows(n_rows, sums["n_scored"], sums["n_unscored"], sums["n_not_applicable"], reasons)
-    if not rows.scored:
-        return Cell(metric, model_id, rows)
-    sample = Sample(
-        n=rows.scored,
+def _sample(metric: Mapping[str, Any], sums: Mapping[str, Any], clusters: Clusters | None) -> Sample:
+    return Sample(
+        n=sums["n_scored"],
         mean=sums["mean"],
         squares=sums["squares"],
         cubes=sums["cubes"],
@@ -192,12 +187,30 @@ def _cell(
         share=metric["is_share"],
         clusters=clusters,
     )
+
+
+def _rows(n_rows: int, sums: Mapping[str, Any] | None, reasons: Mapping[str, int]) -> Rows:
+    if sums is None:
+        return Rows(n_rows)
+    return Rows(n_rows, sums["n_scored"], sums["n_unscored"], sums["n_not_applicable"], reasons)
+
+
+def _cell(
+    metric: Mapping[str, Any],
+    model_id: int,
+    rows: Rows,
+    sums: Mapping[str, Any] | None,
+    sample: Sample | None,
+    interval: Interval | None,
+) -> Cell:
+    if sums is None or sample is None:
+        return Cell(metric, model_id, rows)
     return Cell(
         metric,
         model_id,
         rows,
         value=None if math.isnan(sample.mean) else sample.mean,
-        interval=mean_interval(sample),
+        interval=interval,
         std=sample.std,
         minimum=sums["minimum"],
         maximum=sums["maximum"],

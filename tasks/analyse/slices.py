@@ -33,7 +33,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, on
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import lines_shown, records, replace_lines, show_targets, sql
 from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
-from leadline.tasks.statistics.statistics import Sample, mean_interval
+from leadline.tasks.statistics.statistics import Sample, mean_intervals
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -295,13 +295,15 @@ def _lines(
     sizes = {(line["slice_id"], line["model_id"]): line for line in records(connection, "SELECT * FROM slice_sizes")}
     several = len({model for _, model in sizes if model is not None}) > 1
     kept = [line for line in sums if line["model_id"] is not None or several]
-    lines, tested = [], []
+    lines, tested, samples = [], [], dict[int, Sample]()
     for line in kept:
         metric, model = metrics[line["metric_id"]], line["model_id"]
         size, whole = sizes[line["slice_id"], model], sizes[_EVERY_ROW, model]
         n, every = line["n_scored"], line["every"]
         cases, all_cases = _independent(n, size), _independent(every["n_scored"], whole)
-        named = slices[line["slice_id"]]
+        named, value = slices[line["slice_id"]], _value(line)
+        if value is not None and math.isfinite(value):
+            samples[len(lines)] = _sample(line, value, metric, cases)
         lines.append(
             {
                 "slice_column": named["slice_column"],
@@ -313,7 +315,9 @@ def _lines(
                 "n_scored": n,
                 "n_unscored": line["n_unscored"],
                 "n_pass": line["n_pass"],
-                **_value(line, metric, cases),
+                "value": value,
+                "ci_low": None,
+                "ci_high": None,
                 **_rest(line, every),
                 "p_value": None,
                 "q_value": None,
@@ -322,6 +326,9 @@ def _lines(
         varies = every["minimum"] != every["maximum"]
         if metric["compared"] and varies and min(cases, all_cases - cases) >= LEAST_CASES:
             tested.append((len(lines) - 1, cases, all_cases))
+    for place, interval in zip(samples, mean_intervals(list(samples.values())), strict=True):
+        if interval:
+            lines[place] |= {"ci_low": interval.low, "ci_high": interval.high}
     _test(lines, kept, metrics, tested)
     return sorted(lines, key=_place)
 
@@ -337,19 +344,24 @@ def _independent(scored: int, size: Mapping[str, int]) -> int:
     return max(1, round(size["n_cases"] * scored / size["n_rows"])) if scored else 0
 
 
-def _value(line: Mapping[str, Any], metric: Mapping[str, Any], cases: int) -> dict[str, Any]:
-    """Return the mean of a slice with its interval."""
+def _value(line: Mapping[str, Any]) -> float | None:
+    """Return the mean of a slice, which may be infinite."""
+    if not line["n_scored"]:
+        return None
+    if line["minimum"] == line["maximum"]:
+        return float(line["minimum"])
+    mean = line["overall"] + line["overall_total"] / line["n_scored"]
+    return None if math.isnan(mean) else mean
+
+
+def _sample(line: Mapping[str, Any], mean: float, metric: Mapping[str, Any], cases: int) -> Sample:
+    """Return the rows of a slice as so many independent ones."""
     n, constant = line["n_scored"], line["minimum"] == line["maximum"]
-    if not n:
-        return {"value": None, "ci_low": None, "ci_high": None}
-    mean = line["minimum"] if constant else line["overall"] + line["overall_total"] / n
-    if not math.isfinite(mean):
-        return {"value": None if math.isnan(mean) else mean, "ci_low": None, "ci_high": None}
     shift = line["overall_total"] / n
     squares = max(0.0, line["overall_squares"] - n * shift**2)
     cubes = line["overall_cubes"] - 3 * shift * line["overall_squares"] + 2 * n * shift**3
     fewer = (cases - 1) / (n - 1) if n > 1 and not constant else 0.0
-    sample = Sample(
+    return Sample(
         n=cases,
         mean=mean,
         squares=fewer * squares,
@@ -359,9 +371,6 @@ def _value(line: Mapping[str, Any], metric: Mapping[str, Any], cases: int) -> di
         high=metric["high"],
         share=metric["is_share"],
     )
-    interval = mean_interval(sample)
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return {"value": mean, "ci_low": low, "ci_high": high}
 
 
 def _rest(line: Mapping[str, Any], every: Mapping[str, Any]) -> dict[str, float | None]:

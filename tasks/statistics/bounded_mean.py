@@ -34,8 +34,9 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -82,16 +83,11 @@ class Mean:
 
     def interval(self, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Return the interval."""
-        below, above = self.reach(confidence=confidence)
-        return max(self.low, self.value - below), min(self.high, self.value + above)
+        return intervals([self], confidence=confidence)[0]
 
     def reach(self, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Return how far the interval reaches below and above the mean, before it is clipped to the range."""
-        tail = (1 - confidence) / 2
-        return (
-            self._distance(tail, -self.skew, self.value - self.low),
-            self._distance(tail, self.skew, self.high - self.value),
-        )
+        return _reaches([self], confidence)[0]
 
     def of_more(self, times: float) -> Mean:
         """Return the mean as it would be with ``times`` as many cases of the same kind."""
@@ -104,29 +100,45 @@ class Mean:
             draws=max(1.0, self.draws * times),
         )
 
-    def _distance(self, tail: float, skew: float, room: float) -> float:
-        open_ended = not math.isfinite(room)
-        if open_ended:
-            skew *= 1 + 40 / max(self.draws, 20.0)  # found by simulation of lognormal values
-        chances, t = _levels(tail, min(self.df, _MOST_ROWS))
-        if open_ended:
-            t = t[:1]
-        a = max(0.0, skew)
-        reach = self.error * (a / 2 * t * t + t * np.sqrt(1 + a * a / 4 * t * t))
-        if open_ended:
-            return float(reach[0])
-        unseen = -np.expm1(np.log(chances) / self.draws)
-        return float((reach + unseen * (max(0.0, room) - reach)).max())
+
+def intervals(means: Sequence[Mean], *, confidence: float = CONFIDENCE) -> list[tuple[float, float]]:
+    """Return the intervals of means, all at once."""
+    found = zip(means, _reaches(means, confidence), strict=True)
+    return [(max(mean.low, mean.value - below), min(mean.high, mean.value + above)) for mean, (below, above) in found]
+
+
+def _reaches(means: Sequence[Mean], confidence: float) -> list[tuple[float, float]]:
+    """Return how far the intervals of means reach below and above them."""
+    if not means:
+        return []
+    tail = (1 - confidence) / 2
+    below = [(mean.error, -mean.skew, mean.draws, mean.value - mean.low) for mean in means]
+    above = [(mean.error, mean.skew, mean.draws, mean.high - mean.value) for mean in means]
+    error, skew, draws, room = np.array(below + above, dtype=np.float64).T[:, :, np.newaxis]
+    t = np.array([_quantiles(tail, min(mean.df, _MOST_ROWS)) for mean in means] * 2)
+    open_ended = ~np.isfinite(room)
+    if open_ended.any():  # the factor was found by simulation of lognormal values
+        skew = np.where(open_ended, skew * (1 + 40 / np.maximum(draws, 20.0)), skew)
+    a = np.maximum(0.0, skew)
+    reach = error * (a / 2 * t * t + t * np.sqrt(1 + a * a / 4 * t * t))
+    unseen = np.where(open_ended, 0.0, -np.expm1(np.log(_chances(tail)) / draws))
+    distances = reach + unseen * (np.where(open_ended, 0.0, np.maximum(0.0, room)) - reach)
+    ends = np.where(open_ended[:, 0], distances[:, 0], distances.max(axis=1)).tolist()
+    return list(zip(ends[: len(means)], ends[len(means) :], strict=True))
+
+
+@cache
+def _chances(tail: float) -> Floats:
+    """Return chances that a share stays unseen, 1 first."""
+    return np.concatenate([[1.0], np.geomspace(1.0, UNSEEN * tail / TAIL, _LEVELS)])
 
 
 @lru_cache(maxsize=4096)
-def _levels(tail: float, df: float) -> tuple[Floats, Floats]:
-    """Return chances that a share stays unseen, 1 first, and Student's quantile that goes with each."""
-    worst = UNSEEN * tail / TAIL
-    chances = np.concatenate([[1.0], np.geomspace(1.0, worst, _LEVELS)])
-    levels = np.minimum(worst / chances, 1 - 1e-9)
+def _quantiles(tail: float, df: float) -> Floats:
+    """Return Student's quantiles that go with :func:`_chances`."""
+    levels = np.minimum(UNSEEN * tail / TAIL / _chances(tail), 1 - 1e-9)
     levels[0] = tail
-    return chances, np.asarray(scipy.special.stdtrit(df, 1 - levels), dtype=np.float64)
+    return np.asarray(scipy.special.stdtrit(df, 1 - levels), dtype=np.float64)
 
 
 def mean_of_influences(

@@ -13,13 +13,14 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 import scipy
 
-from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, Mean, mean_of_influences
+from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, Mean, intervals, mean_of_influences
 
 if TYPE_CHECKING:
     from leadline.tasks.statistics.bounded_mean import Floats, Ints
@@ -151,7 +152,8 @@ class Sample:
         if self.constant or self.squares <= 0:
             return mean
         effect = 1 + self._alike() * (self.clusters.sizes / self.n if self.clusters else 0.0)
-        return replace(mean, error=max(mean.error, math.sqrt(self.squares / (self.n - effect) * effect / self.n)))
+        error = max(mean.error, math.sqrt(self.squares / (self.n - effect) * effect / self.n))
+        return Mean(mean.value, error, mean.skew, mean.df, mean.draws, mean.low, mean.high)
 
     def _alike(self) -> float:
         if self.clusters is None or self.independent == self.n:
@@ -269,16 +271,26 @@ def mean_interval(sample: Sample) -> Interval | None:
     Clopper and Pearson's for shares of independent rows, :class:`Mean`'s otherwise. One row of a metric that is no
     share, one cluster, and infinite values have no interval. It takes about a tenth of a millisecond.
     """
-    if not math.isfinite(sample.mean):
-        return None
-    if sample.share and sample.independent in (1, sample.n):
-        return Interval(*clopper_pearson(min(1.0, max(0.0, sample.mean)), sample.independent), "exact")
-    if sample.independent < 2:
-        return None
-    mean = sample.estimate()
-    bounded = math.isfinite(sample.low) and math.isfinite(sample.high)
-    method: Method = "bounded" if bounded else "t" if mean.draws >= ENOUGH_SEEN else TRUSTING
-    return Interval(*mean.interval(), method)
+    return mean_intervals([sample])[0]
+
+
+def mean_intervals(samples: Sequence[Sample]) -> list[Interval | None]:
+    """Return the intervals of :func:`mean_interval` of many samples, which takes a tenth of the time for each."""
+    found: list[Interval | None] = [None] * len(samples)
+    places, means = [], []
+    for place, sample in enumerate(samples):
+        if not math.isfinite(sample.mean):
+            continue
+        if sample.share and sample.independent in (1, sample.n):
+            share = clopper_pearson(min(1.0, max(0.0, sample.mean)), sample.independent)
+            found[place] = Interval(*share, "exact")
+        elif sample.independent > 1:
+            places.append(place)
+            means.append(sample.estimate())
+    for place, mean, ends in zip(places, means, intervals(means), strict=True):
+        bounded = math.isfinite(mean.low) and math.isfinite(mean.high)
+        found[place] = Interval(*ends, "bounded" if bounded else "t" if mean.draws >= ENOUGH_SEEN else TRUSTING)
+    return found
 
 
 def bounds(

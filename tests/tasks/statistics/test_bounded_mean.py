@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from benchmarks.coverage import COPIED, MEANS, UNEVEN, alike, copied, covered, ours, samples, share
-from leadline.tasks.statistics.bounded_mean import Mean, mean_of_clusters
+from leadline.tasks.statistics.bounded_mean import Mean, intervals, mean_of_clusters
 from leadline.tasks.statistics.statistics import clopper_pearson, effective_number
 
 PAGE = Path(__file__).parents[3] / "docs" / "mechanisms" / "statistics.md"
@@ -172,3 +172,37 @@ def test_ignoring_copies_would_not_contain_it() -> None:
     population = dataclasses.replace(COPIED[1])
     sizes = np.full(20, 4)
     assert ours(alike(random, population, sizes, 1.0, 300), population).inside < 0.85
+
+
+MEAN = st.builds(
+    Mean, st.floats(0, 1), st.floats(0, 2), st.floats(-1.5, 1.5), st.sampled_from([1.0, 7.5, 300.0, 1e12]),
+    st.floats(1, 1e6), st.sampled_from([-math.inf, -3.0, 0.0]), st.sampled_from([1.0, 5.0, math.inf]),
+)  # fmt: skip
+
+
+def end_of(mean: Mean, skew: float, room: float) -> float:
+    """One side of an interval as the module's text has it, a share that stays unseen after the other."""
+    if math.isinf(room):
+        skew *= 1 + 40 / max(mean.draws, 20.0)
+    a, reaches = max(0.0, skew), []
+    for chance in [None, *np.geomspace(1.0, 0.04, 48).tolist()]:
+        level = 0.025 if chance is None else min(0.04 / chance, 1 - 1e-9)
+        t = stats.t.isf(level, min(mean.df, 1e9))
+        reach = mean.error * (a / 2 * t * t + t * math.sqrt(1 + a * a / 4 * t * t))
+        unseen = 0.0 if chance is None else -math.expm1(math.log(chance) / mean.draws)
+        reaches.append(reach + unseen * (max(0.0, room) - reach) if math.isfinite(room) else reach)
+    return max(reaches) if math.isfinite(room) else reaches[0]
+
+
+@given(st.lists(MEAN, max_size=6))
+def test_intervals_of_many_means_are_those_of_each(means: list[Mean]) -> None:
+    found = intervals(means)
+    assert len(found) == len(means)
+    for mean, (low, high) in zip(means, found, strict=True):
+        assert (low, high) == pytest.approx(mean.interval(), rel=1e-12, abs=1e-12)
+        assert low == pytest.approx(
+            max(mean.low, mean.value - end_of(mean, -mean.skew, mean.value - mean.low)), rel=1e-6
+        )
+        assert high == pytest.approx(
+            min(mean.high, mean.value + end_of(mean, mean.skew, mean.high - mean.value)), rel=1e-6
+        )
