@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -16,9 +16,6 @@ from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import in_project
 from leadline.flows.dispatch.lanes import NoWorkers
 from leadline.flows.shared.settings import SCORING_FLOW, Dispatch
-
-if TYPE_CHECKING:
-    from prefect.client.schemas.responses import DeploymentResponse
 
 _UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
 """Errors of Prefect's client when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
@@ -54,21 +51,30 @@ def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:
     Raises:
         httpx.HTTPError: The API does not answer.
     """
+    return Pool(lane, *served_by(client, deployment_name(lane)))
+
+
+def served_by(client: SyncPrefectClient, deployment: str) -> tuple[str, int, str]:
+    """Return the work pool of a deployment, its workers online, and why there are none, as :class:`Pool` has them.
+
+    Args:
+        client: Client of Prefect's API.
+        deployment: Its full name.
+
+    Raises:
+        httpx.HTTPError: The API does not answer.
+    """
     try:
-        deployment = client.read_deployment_by_name(deployment_name(lane))
-        return _look_at_pool(client, lane, deployment)
+        found = client.read_deployment_by_name(deployment)
+        pool = found.work_pool_name or ""
+        if not pool:
+            return "", 0, f"the deployment {deployment} has no work pool"
+        if found.paused or client.read_work_pool(pool).is_paused:
+            return pool, 0, f"the deployment {deployment} or its work pool {pool!r} is paused"
+        online = sum(worker.status == WorkerStatus.ONLINE for worker in client.read_workers_for_work_pool(pool))
     except ObjectNotFound:
-        return Pool(lane, "", 0, f"the deployment {deployment_name(lane)} or its work pool does not exist")
-
-
-def _look_at_pool(client: SyncPrefectClient, lane: Lane, deployment: DeploymentResponse) -> Pool:
-    name = deployment.work_pool_name or ""
-    if not name:
-        return Pool(lane, "", 0, f"the deployment {deployment_name(lane)} has no work pool")
-    if deployment.paused or client.read_work_pool(name).is_paused:
-        return Pool(lane, name, 0, f"the deployment {deployment_name(lane)} or its work pool {name!r} is paused")
-    online = sum(worker.status == WorkerStatus.ONLINE for worker in client.read_workers_for_work_pool(name))
-    return Pool(lane, name, online, "" if online else f"no worker is online in the work pool {name!r}")
+        return "", 0, f"the deployment {deployment} or its work pool does not exist"
+    return pool, online, "" if online else f"no worker is online in the work pool {pool!r}"
 
 
 def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:

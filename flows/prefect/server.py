@@ -416,7 +416,7 @@ def ensure_api(say: Callable[[str], None] = _to_stderr, use: ServerUse | None = 
     """
     server_wait_s()  # what is wrong with it is told before the work
     with in_step("server"):
-        found = None if (use or chosen_server()) is ServerUse.NONE else _find()
+        found = None if (use or chosen_server()) is ServerUse.NONE else find_api()
     if isinstance(found, Api):
         with _using(found):
             yield found
@@ -436,7 +436,7 @@ def lasting_api() -> Iterator[Api]:
         UsageError: There is none.
         LeadlineError: It does not answer.
     """
-    found = _find()
+    found = find_api()
     if isinstance(found, Api):
         with _using(found), prefect_client(found):
             yield found
@@ -450,7 +450,7 @@ def lasting_api() -> Iterator[Api]:
         )
 
 
-def _find() -> Api | str:
+def find_api() -> Api | str:
     """Return the API that answers, or why it cannot be used; the empty text where there is none."""
     if configured := configured_api():
         if answers(configured):

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.evaluators.ground import LeadlineError, UsageError
-from leadline.plugins.ui.access import AccessControl, TokenKeeper
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
+from leadline.plugins.ui.access import READING, AccessControl, TokenKeeper
 from leadline.plugins.ui.pages import (
     again,
     audit,
@@ -118,12 +118,12 @@ async def _refused(site: Site, request: Request, error: Any) -> Response:
 
 
 async def _unusable(site: Site, request: Request, error: Any) -> Response:
-    return site.page(
-        request, "trouble.html", status=400, title="That cannot be shown", text=f"{error} {error.hint}".strip()
-    )
+    title = "That cannot be shown" if request.method in READING else "That cannot be done"
+    return site.page(request, "trouble.html", status=400, title=title, text=str(error))
 
 
-async def _unavailable(site: Site, request: Request, error: Exception) -> Response:
+async def _unavailable(site: Site, request: Request, error: Any) -> Response:
     _log.warning("%s: %s", request.url.path, error)
-    title, text = "The store cannot be read now", "Try again in a moment."
+    where = "Prefect does not answer" if error.code is ErrorCode.SERVER_NONE else "The store cannot be read"
+    title, text = f"{where} now", "Try again in a moment."
     return site.page(request, "trouble.html", status=503, title=title, text=text)

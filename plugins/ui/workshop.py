@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 
@@ -39,6 +39,8 @@ class StartedCommand:
         log: File with what it says.
         ended: When it ended, ``None`` as long as it runs.
         stopped: Whether somebody asked it to end.
+        address: None: only Prefect has a page of its own for what runs.
+        note: None: what it says tells more.
     """
 
     id: str
@@ -50,6 +52,8 @@ class StartedCommand:
     process: subprocess.Popen[bytes] = field(repr=False)
     ended: float | None = None
     stopped: bool = False
+    address: ClassVar[str] = ""
+    note: ClassVar[str] = ""
 
     @property
     def running(self) -> bool:

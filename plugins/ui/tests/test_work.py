@@ -10,12 +10,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from leadline.plugins.ui.app import protected, workbench
-from leadline.plugins.ui.pages.work import command_of, form_fields, recorded_settings
+from leadline.plugins.ui.audit import AuditLog
+from leadline.plugins.ui.prefect_work import TAG
+from leadline.plugins.ui.work_forms import KINDS, command_of, form_fields, recorded_settings
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 
 TOKEN = "a token for the page"
 DEADLINE_S = 90.0
+EVALUATE, COMPARE, COLLECT = KINDS.values()
 LINE = '{"question": "Who?", "expected_answer": "Ada.", "actual_answer": "Ada.", "model": "m"}\n'
 
 
@@ -23,7 +26,8 @@ LINE = '{"question": "Who?", "expected_answer": "Ada.", "actual_answer": "Ada.",
 def web(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A client that is let in, in a folder with a dataset."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[3]}:{tmp_path}")
+    monkeypatch.setenv("LEADLINE_SERVER", "none")
     (tmp_path / "answers.jsonl").write_text(LINE)
     client = TestClient(protected(workbench(store), TOKEN), follow_redirects=False)
     client.get("/", params={"token": TOKEN})
@@ -51,7 +55,36 @@ def wait(web: TestClient, page: str, *states: str) -> str:
 def test_the_form_has_the_settings_that_the_commands_help_lists(web: TestClient) -> None:
     page = web.get("/work").text
     assert {"dataset", "evaluators", "judges.model", "fail_on"} <= set(re.findall(r'name="([\w.]+)"', page))
-    assert not {"store", "output", "evaluators_dir", "evaluator_files"} & {field.path for field in form_fields({})}
+    for kind in KINDS.values():
+        assert not {"store", "output", "evaluators_dir", "evaluator_files"} & {one.path for one in form_fields(kind)}
+    assert {"baseline", "candidate", "margin"} <= set(re.findall(r'name="(\w+)"', web.get("/work?job=compare").text))
+    filled = web.get("/work?job=collect&suite=x.csv&models=a,%20b").text
+    assert 'value="x.csv"' in filled
+    assert 'value="a, b"' in filled
+
+
+@pytest.mark.slow
+def test_answers_are_collected_within_what_is_allowed_and_lead_to_their_evaluation(
+    web: TestClient, tmp_path: Path, store: Store
+) -> None:
+    (tmp_path / "portapp.py").write_text("def answer(question: str) -> str:\n    return 'Ada.'\n")
+    (tmp_path / "leadline.toml").write_text('[service]\nallowed_callables = ["portapp:*"]\n')
+    form = {"job": "collect", "suite": "answers.jsonl", "models": "python:portapp:answer", "max_calls": "3"}
+    page = send(web, "/work", **form)
+    said = wait(web, page, "done")
+    assert "leadline collect --store" in said
+    assert "/work?job=evaluate&amp;dataset=answers.answers.jsonl" in said
+    assert '"Ada."' in (tmp_path / "answers.answers.jsonl").read_text()
+    assert "models = [&#39;python:portapp:answer&#39;]" in web.get("/audit").text
+    assert [entry.did for entry in AuditLog(store).entries()[0]] == ["started work"]
+
+
+@pytest.mark.slow
+def test_a_comparison_is_started_and_its_outcome_said(web: TestClient) -> None:
+    page = send(web, "/work", job="compare", baseline="nope", candidate="latest")
+    said = wait(web, page, "failed")
+    assert "There is no run" in said
+    assert "leadline compare --store" in said
 
 
 @pytest.mark.slow
@@ -73,6 +106,55 @@ def test_a_command_is_stopped_as_by_ctrl_c(web: TestClient) -> None:
     page = send(web, "/work", dataset="answers.jsonl", evaluators="bleu")
     assert send(web, f"{page}/stop") == page
     wait(web, page, "stopped")
+    assert "stopped work" in web.get("/audit").text
+
+
+@pytest.mark.slow
+def test_what_a_worker_of_prefect_serves_becomes_a_flow_run_and_is_cancelled_there(
+    web: TestClient, store: Store, api_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.deployments.runner import EntrypointType
+
+    from leadline.flows.served import compare
+
+    monkeypatch.setenv("PREFECT_API_URL", api_url)
+    monkeypatch.setenv("LEADLINE_SERVER", "auto")
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name="ui-flows", type="process"))
+        deployment = compare.to_deployment(name="compare", entrypoint_type=EntrypointType.MODULE_PATH)
+        id_ = deployment.apply(work_pool_name="ui-flows")  # type: ignore[union-attr]
+        assert "no worker is online in the work pool" in web.get("/work?job=compare").text
+        assert "evaluate/evaluate or its work pool does not exist" in web.get("/work").text
+        client.send_worker_heartbeat("ui-flows", "a worker")
+        assert "It becomes a run in Prefect" in web.get("/work?job=compare").text
+        page = send(web, "/work", job="compare", baseline="latest~1", candidate="latest", margin="0.1")
+        run = client.read_flow_run(page.rpartition("/")[2])  # type: ignore[arg-type]
+        assert (run.deployment_id, run.name) == (id_, "compare latest with latest~1")
+        given = {name: run.parameters["config"][name] for name in ("baseline", "margin", "store")}
+        assert given == {"baseline": "latest~1", "margin": 0.1, "store": store.location}
+        assert "waiting" in web.get(page).text
+        assert page in web.get("/work").text
+        other = TestClient(workbench(Store.open(tmp_path / "other")))
+        assert other.get(page).status_code == 404
+        assert page not in other.get("/work").text
+        stranger = client.create_flow_run_from_deployment(id_, parameters={"config": {"baseline": "x"}}, tags=[TAG])
+        assert web.get(f"/work/{stranger.id}").status_code == 404
+        assert "There is no such page" in send(web, f"/work/{stranger.id}/stop")
+        assert send(web, f"{page}/stop") == page
+        assert "stopped" in web.get(page).text
+        assert client.read_flow_run(run.id).state.type.value == "CANCELLED"  # type: ignore[union-attr]
+        assert client.read_flow_run(stranger.id).state.type.value == "SCHEDULED"  # type: ignore[union-attr]
+    assert [entry.did for entry in AuditLog(store).entries()[0]] == ["stopped work", "started work"]
+
+
+def test_a_server_that_is_away_is_said_and_work_runs_here(web: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    monkeypatch.setenv("LEADLINE_SERVER", "auto")
+    assert "It runs on this server: Prefect&#39;s API at http://127.0.0.1:9/api" in web.get("/work").text
+    assert web.get("/work/7e1b9d3e-5f0c-4ac4-9a76-0d7bb1a1f0f3").status_code == 503
+    assert web.get("/work/nothing").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -81,6 +163,14 @@ def test_a_command_is_stopped_as_by_ctrl_c(web: TestClient) -> None:
         ({"dataset": ""}, "dataset"),
         ({"dataset": "/etc/passwd"}, "allowed_files"),
         ({"dataset": "../outside.csv"}, "allowed_files"),
+        ({"dataset": "answers.jsonl", "policy": "/etc/passwd"}, "allowed_files"),
+        ({"job": "compare", "baseline": ""}, "name a baseline"),
+        ({"job": "compare", "baseline": "x", "policy": "../policy.toml"}, "allowed_files"),
+        ({"job": "collect", "suite": "/etc/passwd", "models": "m"}, "allowed_files"),
+        ({"job": "collect", "suite": "answers.jsonl", "models": "python:os:system"}, "allowed_callables"),
+        ({"job": "collect", "suite": "answers.jsonl", "models": "http://169.254.169.254/"}, "allowed_hosts"),
+        ({"job": "collect", "suite": "answers.jsonl", "models": "m", "targets": "/etc/hosts"}, "allowed_files"),
+        ({"job": "shell", "dataset": "answers.jsonl"}, "There is no such page"),
         ({"dataset": "s3://elsewhere/answers.csv"}, "allowed_stores"),
         ({"dataset": "answers.jsonl", "fail_on": "sometimes"}, "fail_on"),
         ({"dataset": "answers.jsonl", "judges.max_cost": "much"}, "not a number"),
@@ -99,17 +189,22 @@ def test_what_makes_no_sense_or_is_not_allowed_is_refused_before_it_starts(
 
 
 def test_options_in_a_value_stay_a_value() -> None:
-    found = command_of({"dataset": "--debug", "name": "x --store /"}, "S")
-    assert found == ["evaluate", "--store", "S", '--set=name="x --store /"', "--", "--debug"]
+    found = command_of(EVALUATE, {"dataset": "--debug", "name": "x --store /", "params": {"a": {"b": 1}}}, "S")
+    options = ['--set=params={"a": {"b": 1}}', "--name=x --store /"]
+    assert found == ["evaluate", "--store", "S", *options, "--", "--debug"]
+    found = command_of(COMPARE, {"baseline": "--help", "candidate": "-h", "all_metrics": True, "margin": 0.05}, "S")
+    assert found == ["compare", "--store", "S", "--baseline=--help", "--all-metrics", "--", "-h"]
+    found = command_of(COLLECT, {"suite": "a.csv", "models": ["x", "y"], "copies": 2}, "S")
+    assert found == ["collect", "--store", "S", "--model=x", "--model=y", "--copies=2", "--", "a.csv"]
 
 
 def test_a_recorded_run_gives_its_settings_without_places_of_this_host() -> None:
     config = {"dataset": "a.csv", "output": "/tmp/x", "store": "/s", "evaluators": ["bleu"], "fail_on": "never",
               "judges": {"model": "openai/x", "trials": 1}}  # fmt: skip
-    assert recorded_settings({"config": config}) == {
+    assert recorded_settings(EVALUATE, {"config": config}) == {
         "dataset": "a.csv", "evaluators": ["bleu"], "judges.model": "openai/x",
     }  # fmt: skip
-    assert recorded_settings({}) == recorded_settings({"config": 7}) == {}
+    assert recorded_settings(EVALUATE, {}) == recorded_settings(EVALUATE, {"config": 7}) == {}
 
 
 def test_nobody_without_the_role_sees_the_form(store: Store) -> None:
