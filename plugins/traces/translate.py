@@ -42,6 +42,7 @@ _MOST_SHAPES: Final = 5_000
 """Names, and sets of names, of which is kept what they mean."""
 _MOST_NAMES: Final = 100
 """Names in such a set; numbered attributes are more, and others in each span."""
+_COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cost_usd"})
 _COMPACTED: Final = '"compaction"'
 
 
@@ -129,53 +130,47 @@ class Translator:
         if error is not None or "error" in found:
             thrown = (each.get("exception.message") for name, each in raw.events if name == "exception")
             error = failure_of(next((str(text) for text in thrown if text), None) or error or str(get("error") or ""))
-        inputs = outputs = None
+        span = TraceSpan(raw.trace, raw.id, raw.parent, kind, str(get("name") or raw.name), raw.start_ns, raw.end_ns)
+        span.error, span.session, span.model = error, session[1] if session else "", str(get("model") or "")
+        span.metadata = {**raw.resource, **found["metadata"]} if "metadata" in found else raw.resource
         if kind == "llm":
-            inputs, outputs = self._messages(get("inputs"), "user"), self._messages(get("outputs"), "assistant")
-            if "system" in found:
-                inputs = [*self._instructions(found["system"]), *(inputs or ())]
-            if error is not None and not any(each["content"] or each.get("tool_calls") for each in outputs or ()):
-                outputs = None
+            self._take_messages(span, found)
         elif kind in ("agent", "chain"):
-            inputs = self._messages(get("inputs"), "user", counted=False)
-            outputs = added(inputs, self._messages(get("outputs"), "assistant", counted=False))
-            if inputs and outputs and inputs[-1] == outputs[-1]:  # pydantic-ai has all messages of a run in one list
-                inputs = inputs[:-1]
-        result, failed, call_id = result_of(get("result")) if kind == "tool" else (None, None, "")
-        documents: list[GivenChunk] = []
-        missing = ""
-        if kind == "retriever" and "documents" in found:
+            span.inputs = self._messages(get("inputs"), "user", counted=False)
+            outputs = span.outputs = added(span.inputs, self._messages(get("outputs"), "assistant", counted=False))
+            if span.inputs and outputs and span.inputs[-1] == outputs[-1]:
+                span.inputs = span.inputs[:-1]  # pydantic-ai has all messages of a run in one list
+        elif kind == "tool":
+            span.result, failed, call_id = result_of(get("result"))
+            span.call_id = str(get("call_id") or call_id)
+            span.error = failed if error is None else error
+            span.arguments = arguments_of(get("arguments"))
+        elif kind == "retriever" and "documents" in found:
             told = opened(found["documents"])
-            documents, missing = documents_in([told] if isinstance(told, str) else told)
-        if kind == "llm" and inputs is None and outputs is None:
-            missing = ELSEWHERE if "elsewhere" in found else NOT_CAPTURED
-        metadata = {**raw.resource, **get("metadata", {})}
-        if kind == "llm" and (_COMPACTED in str(get("inputs")) or _COMPACTED in str(get("outputs"))):
-            metadata["history_rewritten"] = True
-        return TraceSpan(
-            trace=raw.trace,
-            id=raw.id,
-            parent=raw.parent,
-            kind=kind,
-            name=str(get("name") or raw.name),
-            start_ns=raw.start_ns,
-            end_ns=raw.end_ns,
-            error=failed if error is None else error,
-            session=session[1] if session else "",
-            model=str(get("model") or ""),
-            inputs=inputs,
-            outputs=outputs,
-            call_id=str(get("call_id") or call_id),
-            arguments=arguments_of(get("arguments")) if kind == "tool" else None,
-            result=result,
-            documents=documents,
-            tools=self._tools(get("tools")),
-            passes_control=get("transfer") == "pass_control",
-            usage=Usage(count(get("input_tokens")), count(get("output_tokens")), amount(get("cost_usd"))),
-            missing=missing,
-            annotations=_annotations(found["annotations"]) if "annotations" in found else (),
-            metadata=metadata,
-        )
+            span.documents, span.missing = documents_in([told] if isinstance(told, str) else told)
+        if "tools" in found:
+            span.tools = self._tools(found["tools"])
+        if not _COUNTED.isdisjoint(found):
+            input_tokens, output_tokens = count(get("input_tokens")), count(get("output_tokens"))
+            span.usage = Usage(input_tokens, output_tokens, amount(get("cost_usd")))
+        span.passes_control = get("transfer") == "pass_control"
+        if "annotations" in found:
+            span.annotations = _annotations(found["annotations"])
+        return span
+
+    def _take_messages(self, span: TraceSpan, found: Mapping[Field, Any]) -> None:
+        """Give the span of a model what was said to it and what it said, or why that is not here."""
+        given, returned = found.get("inputs"), found.get("outputs")
+        inputs, outputs = self._messages(given, "user"), self._messages(returned, "assistant")
+        if "system" in found:
+            inputs = [*self._instructions(found["system"]), *(inputs or ())]
+        if span.error is not None and not any(each["content"] or each.get("tool_calls") for each in outputs or ()):
+            outputs = None
+        span.inputs, span.outputs = inputs, outputs
+        if inputs is None and outputs is None:
+            span.missing = ELSEWHERE if "elsewhere" in found else NOT_CAPTURED
+        if _COMPACTED in str(given) or _COMPACTED in str(returned):
+            span.metadata = {**span.metadata, "history_rewritten": True}
 
     def _complete(self, raw: RawSpan, logged: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         """Return the attributes of a span with what its events say."""

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from leadline.evaluators.data import RAW, ExpectedCall, GivenChunk, Json, Message, Role, Tool, ToolCall
+from leadline.tasks.load.limits import MAX_TEXT
 from leadline.tasks.load.values import ValueFault, as_json, chunks, count, expected, listed, shown, text, texts
 
 _ROLES: Final[Mapping[str, Role]] = {
@@ -47,6 +48,8 @@ _CONTENTS: Final = ("content", "value")
 _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
 _COMMON: Final = frozenset({"role", "content", "parts", "finish_reason", "name", "id"})
 _OF_TEXT: Final = frozenset({"type", "text", "content"})
+_OF_CALL: Final = frozenset({"type", "id", "name", "arguments"})
+_OF_RESPONSE: Final = frozenset({"type", "id", "name", "response"})
 """Members of nearly all messages and of nearly all parts: what has no others says nothing else."""
 _SYSTEM: Final = ("system", "systemInstruction", "system_instruction", "instructions")
 _LISTS: Final = ("messages", "contents", "conversations", "input", "output")
@@ -117,10 +120,37 @@ def messages_with_ids(value: Any) -> list[Message]:
     found: list[_Draft | Message] = []
     for number, item in enumerate(_items(value), start=1):
         try:
-            _take(found, _unwrapped(item))
+            if (plain := _plain_message(item)) is not None:
+                found.append(plain)
+            else:
+                _take(found, _unwrapped(item))
         except ValueFault as error:
             raise ValueFault(f"message {number}: {error}") from None
     return [each.message() if isinstance(each, _Draft) else each for each in found]
+
+
+def _plain_message(item: Any) -> Message | None:
+    """Return a message of a known role and one text, call or result, as most are; ``None`` for any other.
+
+    It is what :func:`_take` makes of it, found without asking for all that a message could be.
+    """
+    if type(item) is not dict or len(item) > 2 + ("finish_reason" in item) or type(role := item.get("role")) is not str:
+        return None
+    known, content, parts = _ROLES.get(role), item.get("content"), item.get("parts")
+    if type(parts) is list and len(parts) == 1 and content is None and type(part := parts[0]) is dict:
+        kind = part.get("type")
+        if kind == "text" and len(part) == 2:
+            content = part.get("content")
+        elif kind == "tool_call" and known == "assistant" and part.keys() <= _OF_CALL and part.get("name") is not None:
+            return {"role": known, "content": "", "tool_calls": [call_of(part)]}
+        elif kind == "tool_call_response" and known is not None and part.keys() <= _OF_RESPONSE:
+            said, id_, name = part.get("response"), part.get("id"), part.get("name")
+            if type(said) is str and type(id_) is str and len(said) <= MAX_TEXT and not asks_for_input(said):
+                result: Message = {"role": "tool", "content": said} | ({"tool_call_id": id_} if id_ else {})
+                return result | {"name": name} if isinstance(name, str) else result
+    if known is None or known == "tool" or type(content) is not str or len(content) > MAX_TEXT:
+        return None
+    return {"role": known, "content": content}
 
 
 def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
@@ -133,7 +163,7 @@ def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
         parts = [("result", _result(item, content))]
     single = role is None or item.get("type") == "message"
     described, role = item if role else {}, role or "assistant"
-    last = found[-1] if single and found and isinstance(found[-1], _Draft) else None
+    last = _reopened(found) if single else None
     for kind, part in parts or _NOTHING:
         if kind == "result":
             found.append(part)
@@ -143,6 +173,18 @@ def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
             last = _Draft(role, described)
             found.append(last)
         last.take(kind, part)
+
+
+def _reopened(found: list[_Draft | Message]) -> _Draft | None:
+    """Return the last message, if it is no tool's, as one of which further parts may follow."""
+    last = found[-1] if found else None
+    if isinstance(last, dict):
+        if last["role"] == "tool":
+            return None
+        found[-1] = draft = _Draft(last["role"], {})
+        draft.take("text", last["content"])
+        return draft
+    return last
 
 
 def role_of(message: Mapping[str, Any]) -> Role | None:
