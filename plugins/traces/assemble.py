@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from operator import is_
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -241,6 +242,7 @@ class _Transcript:
         self.rewritten = False
         self._keys: list[_Key] = []
         self._last: dict[str, tuple[_Node, Sequence[Message], list[_Key]]] = {}
+        self._prompt: tuple[list[Message], list[_Key]] = ([], [])
 
     def take(self, node: _Node, said: Sequence[Message]) -> None:
         """Add what a call of the model says that is new.
@@ -254,7 +256,7 @@ class _Transcript:
         prompt = [message for message in given if message["role"] != "system"]
         if not self.system and len(prompt) < len(given):
             self.system = [message for message in given if message["role"] == "system"]
-        keys = list(map(_key, prompt))
+        keys = self._keys_of(prompt)
         self.rewritten = self.rewritten or bool(span.metadata.get("history_rewritten"))
         new = len(prompt) if self._again(node, prompt, keys) else self._known(prompt, keys, node.transferred)
         if not self.answers:
@@ -275,6 +277,14 @@ class _Transcript:
         said = list(root.outputs or ())[-1:]  # of LangGraph's state all before may be of earlier turns
         if said and said[0]["role"] == "assistant" and said[0]["content"] and not said[0].get("tool_calls"):
             self._add(said, list(map(_key, said)))
+
+    def _keys_of(self, prompt: list[Message]) -> list[_Key]:
+        """Return the keys of a prompt; most go on where the one before ended."""
+        last, keys = self._prompt
+        known = len(last) if len(prompt) >= len(last) and all(map(is_, last, prompt)) else 0
+        keys = [*keys[:known], *map(_key, prompt[known:])]
+        self._prompt = prompt, keys
+        return keys
 
     def _add(self, messages: Sequence[Message], keys: list[_Key]) -> None:
         self.messages += messages

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import orjson
+
 from leadline.evaluators.data import GivenChunk, Json, Message, Role, Tool
 from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, TraceSpan
-from leadline.tasks.load.limits import MAX_TEXT
+from leadline.tasks.load.limits import MAX_TEXT, MIB
 from leadline.tasks.load.messages import as_arguments, given_chunks, messages_with_ids, role_of, tools_of
 from leadline.tasks.load.readers.json_values import Broken, decode
 from leadline.tasks.load.values import ValueFault, printed_by_python
@@ -34,6 +36,9 @@ _CALLED_WITH: Final = frozenset({"inputs", "input", "input_str", "args", "kwargs
 """Members of the object that LangChain's callbacks and decorators record around a tool's arguments."""
 _DEEPEST: Final = 5
 """Objects around a text, a document or an argument that are opened one after another."""
+
+_SHORT: Final = MIB
+"""Characters of a JSON text that has too few values to be refused."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (0, 10**9))
@@ -68,14 +73,19 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def opened(value: Any, *, marks: str = "[{") -> Any:
+def opened(value: Any, *, marks: Sequence[str] = ("[", "{")) -> Any:
     """Return a value, or what it holds as a JSON text.
 
     Args:
-        marks: What a text begins with that is looked into; ``""`` for all, where every value is a JSON text.
+        marks: What a text begins with that is looked into; empty for all, where every value is a JSON text.
     """
-    if not isinstance(value, str) or (marks and value.lstrip()[:1] not in tuple(marks)):
+    if not isinstance(value, str) or (marks and value.lstrip()[:1] not in marks):
         return value
+    try:
+        if len(value) <= _SHORT:
+            return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        pass  # it may still be what json.loads reads
     try:
         return decode(value.encode("utf-8", "replace"))
     except Broken:

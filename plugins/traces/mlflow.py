@@ -105,7 +105,7 @@ def _is_trace(info: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
 
 
 def _span(record: Mapping[str, Any], trace: str, session: str) -> TraceSpan:
-    attributes = {name: opened(value, marks="") for name, value in inside(record, "attributes").items()}
+    attributes = {name: opened(value, marks=()) for name, value in inside(record, "attributes").items()}
     context, status = inside(record, "context"), inside(record, "status")
     kind = _KINDS.get(text(attributes.get("mlflow.spanType")).upper(), "other")
     code = text(first(status, "code", "status_code")) or text(record.get("status_code"))

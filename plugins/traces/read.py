@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +36,8 @@ __all__ = ["TraceCounts", "conversations"]
 _ENDINGS: Final = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".csv", ".gz"}
 )
+_PACKED: Final = 16
+"""Spans that are packed at once; each may have megabytes."""
 _WAITING: Final = 16 * MIB
 """Spans that are written together."""
 _LINES: Final = 20_000
@@ -80,8 +84,7 @@ def conversations(
                     if is_of_session(_head(file)):
                         of_agents.append(file)
                         continue
-                    for raw in exported(file, counts) or read_file(file, counts):
-                        store.add(raw)
+                    store.add_all(exported(file, counts) or read_file(file, counts))
                 except OSError as error:
                     raise DatasetError([Fault(str(file), None, "", f"the file cannot be read: {error}")]) from None
         for raws in store.grouped(counts):
@@ -140,7 +143,8 @@ def _conversation(
 class _Run:
     """Spans of a trace that are written together, and the conversation that the most telling of them names."""
 
-    spans: list[bytes] = field(default_factory=list)
+    packed: list[bytes] = field(default_factory=list)
+    spans: int = 0
     named: tuple[int, str] | None = None
 
 
@@ -151,7 +155,8 @@ def _with_texts(span: TraceSpan, corpus: DocumentTexts | None) -> TraceSpan:
     else:
         documents = [found for chunk in span.documents if (found := corpus.with_text(chunk)) is not None]
     missing = span.missing if len(documents) < len(span.documents) or span.missing != IDS_ONLY else ""
-    return replace(span, documents=documents, missing=missing)
+    span.documents, span.missing = documents, missing
+    return span
 
 
 def _joined(spans: list[TraceSpan], counts: TraceCounts) -> list[TraceSpan]:
@@ -204,44 +209,49 @@ class _Store:
         self._file.close()
         self._database.close()
 
-    def add(self, raw: Raw | TraceSpan) -> None:
-        """Add a span or a log record."""
-        if isinstance(raw, TraceSpan):
-            named = (0, raw.session) if raw.session else None
-        else:
-            named = self._translator.session(raw.attributes)
-        whole = raw if isinstance(raw, TraceSpan) else tuple(raw)
+    def add_all(self, raws: Iterable[Raw | TraceSpan]) -> None:
+        """Add spans and log records; those of a trace that follow each other are packed at once."""
+        for trace, together in groupby(raws, attrgetter("trace")):
+            while some := list(islice(together, _PACKED)):
+                self._add(trace, some)
+
+    def _add(self, trace: str, raws: Sequence[Raw | TraceSpan]) -> None:
+        whole = [raw if isinstance(raw, TraceSpan) else tuple(raw) for raw in raws]
         try:
-            packed = orjson.dumps(whole, option=orjson.OPT_NON_STR_KEYS, default=str)
+            packed = orjson.dumps(whole, option=orjson.OPT_NON_STR_KEYS, default=str)[1:-1]
         except TypeError as error:  # nested too deeply, or a number of more than 64 bits
-            self._translator.counts.fault(f"a span holds what JSON has no way to say ({error})")
+            if len(raws) > 1:
+                for raw in raws:
+                    self._add(trace, [raw])
+            else:
+                self._translator.counts.fault(f"a span holds what JSON has no way to say ({error})")
             return
-        if (run := self._waiting.get(raw.trace)) is None:
-            run = self._waiting[raw.trace] = _Run()
-        run.spans.append(packed)
-        if named is not None and (run.named is None or named[0] < run.named[0]):
-            run.named = named
+        run = self._waiting.setdefault(trace, _Run())
+        run.packed.append(packed)
+        run.spans += len(raws)
+        for raw in raws:
+            if isinstance(raw, TraceSpan):
+                named = (0, raw.session) if raw.session else None
+            else:
+                named = self._translator.session(raw.attributes)
+            if named is not None and (run.named is None or named[0] < run.named[0]):
+                run.named = named
         self._bytes += len(packed)
         if self._bytes >= _WAITING:
             self.flush()
 
     def flush(self) -> None:
         """Write what is waiting: the spans of a trace in one piece, which is read again at once."""
-        import pyarrow as pa
-
         lines = []
         for trace, run in self._waiting.items():
             rank, session = run.named or (None, None)
-            packed = b"[%b]" % b",".join(run.spans)
+            packed = b"[%b]" % b",".join(run.packed)
             self._file.write(packed)
-            lines.append((trace, rank, session, self._end, len(packed), len(run.spans)))
+            lines.append((trace, rank, session, self._end, len(packed), run.spans))
             self._end += len(packed)
         self._file.flush()
         if lines:
-            names = ("trace", "rank", "session", "place", "size", "spans")
-            self._database.register("batch", pa.table(dict(zip(names, zip(*lines, strict=True), strict=True))))
-            self._database.execute("INSERT INTO runs SELECT * FROM batch")
-            self._database.unregister("batch")
+            self._database.execute(sql("spans/insert"), [list(column) for column in zip(*lines, strict=True)])
         self._waiting, self._bytes = {}, 0
 
     def grouped(self, counts: TraceCounts) -> Iterator[list[Raw | TraceSpan]]:
@@ -274,4 +284,4 @@ def _unpacked(found: Any) -> Raw | TraceSpan:
     if isinstance(found, dict):
         usage, annotations = Usage(**found.pop("usage")), [Annotated(**each) for each in found.pop("annotations")]
         return TraceSpan(**found, usage=usage, annotations=annotations)
-    return RawSpan(*found) if len(found) > len(RawEvent._fields) else RawEvent(*found)
+    return RawSpan._make(found) if len(found) > len(RawEvent._fields) else RawEvent._make(found)

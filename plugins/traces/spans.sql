@@ -3,6 +3,9 @@
 -- statement: table
 CREATE TABLE runs (trace VARCHAR, rank INTEGER, session VARCHAR, place BIGINT, size BIGINT, spans BIGINT);
 
+-- statement: insert
+INSERT INTO runs SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6);
+
 -- statement: by_conversation
 -- A conversation has the traces that name it, by the most telling attribute that a trace has, or is a single trace.
 WITH traces AS (

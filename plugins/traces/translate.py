@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from leadline.evaluators.data import GivenChunk, Message, Role, Tool
+from leadline.evaluators.data import Message, Role, Tool
 from leadline.plugins.traces.content import (
     added,
     amount,

@@ -24,7 +24,7 @@ def _message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     message = {"role": role} | {member: found[member] for member in _MEMBERS if found.get(member) is not None}
     if isinstance(inside, str):
         message["content"] = inside
-    message["content"] = opened(message.get("content"), marks="[")
+    message["content"] = opened(message.get("content"), marks=("[",))
     return {**message, "tool_calls": opened(message["tool_calls"])} if "tool_calls" in message else message
 
 

@@ -461,3 +461,33 @@ def test_a_result_of_mcp_that_asks_for_input_is_none(packed: bool) -> None:
     assert [message["role"] for message in messages_of([call, part])] == ["assistant", "user"]
     done = {"content": [{"type": "text", "text": "Berth 7"}], "resultType": "complete"}
     assert messages_of([call, {**result, "content": done}])[1]["content"] == "Berth 7"
+
+
+@pytest.mark.parametrize("role", ["system", "user", "ai", "tool", "nobody"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"content": "5.4 m"},
+        {"content": ""},
+        {"parts": [{"type": "text", "content": "5.4 m"}], "finish_reason": "stop"},
+        {"parts": [{"type": "tool_call", "id": "c", "name": "tide", "arguments": '{"harbour": "Lisbon"}'}]},
+        {"parts": [{"type": "tool_call", "id": None, "name": 7, "arguments": {}}]},
+        {"parts": [{"type": "tool_call_response", "id": "c", "name": "tide", "response": "5.4 m"}]},
+        {"parts": [{"type": "tool_call_response", "id": "", "response": '{"resultType": "input_required"}'}]},
+        {"content": "before", "parts": [{"type": "text", "content": "5.4 m"}]},
+    ],
+)
+def test_a_plain_message_is_read_as_one_that_has_more(role: str, said: dict[str, Any]) -> None:
+    def read(**more: Any) -> list[Message] | str:
+        try:
+            return messages_of([{"role": role, **said, **more}])
+        except ValueFault as error:
+            return str(error).partition(":")[0]
+
+    assert read() == read(further=None, another=None)
+
+
+def test_a_call_that_follows_a_plain_message_is_part_of_it() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "tide", "arguments": "{}"}
+    [found] = messages_of([{"role": "assistant", "content": "Let me look."}, call])
+    assert (found["content"], [each["name"] for each in found["tool_calls"]]) == ("Let me look.", ["tide"])
