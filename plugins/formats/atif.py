@@ -9,14 +9,16 @@ from leadline.plugins.formats.foreign_records import ForeignRecords, members, ob
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.messages import messages_of, tools_of
-from leadline.tasks.load.values import ValueFault, count, money
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.values import ValueFault, count, mapping, money
 
 _ROLES: Final = {"system": "system", "user": "user", "agent": "assistant"}
+_TOGETHER: Final = {"parent", "child"}
 
 
 @register
 class AtifTrajectory(ForeignRecords):
-    """Reads trajectories, one a file or one a line; that of a sub-agent is a file of its own.
+    """Reads trajectories, one a file or one a line; that of a sub-agent is one of its own, also beside its parent's.
 
     The model is the agent with its language model. The case is what the user says, so that the trajectories of several
     agents are answers to one case.
@@ -24,16 +26,21 @@ class AtifTrajectory(ForeignRecords):
 
     name = "atif"
     title = "ATIF"
-    recognised_by = "`schema_version` beside `steps` and `agent`"
+    recognised_by = "`schema_version` beside `steps` and `agent`, also as `parent` and `child` of one object"
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that these are trajectories."""
-        return 0.9 if {"schema_version", "steps", "agent"} <= names and not sections else 0
+        return 0.9 if ({"schema_version", "steps", "agent"} <= names or names == _TOGETHER) and not sections else 0
+
+    def convert_record(self, item: Item, record: dict[str, Any]) -> None:
+        """Stage a trajectory, or both of an agent and its sub-agent in one object."""
+        for each in record.values() if record.keys() == _TOGETHER else [record]:
+            super().convert_record(item, each)
 
     def conversation(self, record: dict[str, Any], section: str) -> Conversation:
         """Return a trajectory."""
-        return atif_trajectory(record)
+        return atif_trajectory(mapping(record))
 
 
 def atif_trajectory(record: dict[str, Any]) -> Conversation:

@@ -113,6 +113,15 @@ def test_atif(name: str, turns: int, calls: int, tokens: int, cost: float) -> No
     assert (found.input_tokens, found.cost_usd) == (tokens, cost)
 
 
+def test_trajectories_of_an_agent_and_its_sub_agent_may_stand_in_one_object(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "t.json", sample("atif_subagent.json"))
+    found = {model: (row["input_tokens"], row["output_tokens"]) for (_, model), row in rows(loaded).items()}
+    assert found == {"orchestrator gpt-4": (2000, 130), "summarizer gpt-4o-mini": (600, 80)}
+    (tmp_path / "other").mkdir()
+    wrong = {"parent": sample("atif_simple.json"), "child": 7}
+    assert faults(tmp_path / "other", "u.json", wrong) == ["row 1: expected an object, found a number: 7"]
+
+
 def test_parallel_calls_of_atif_have_each_its_own_result() -> None:
     found = atif_trajectory(sample("atif_parallel_tools_mixed_results.json"))
     results = [(call.name, call.result, call.message) for call in calls_of(found.messages)]
