@@ -191,7 +191,8 @@ class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):
         Args:
             config: Which runs, by which judge, and what it may cost.
         """
-        outcomes, made = [], _Spent()
+        outcomes: list[RescoredRun] = []
+        made = _Spent()
         for one in checked.runs:
             outcome = one.outcome
             if one.config is not None and (config.yes or not checked.calls):

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _PARTS: Final = ("judge", "prompt", "version")
 """Parts of an evaluator's configuration that a person knows; any other is its configuration."""
+
+MOST_JOINED: Final = 10
+"""Runs of an epoch, the last ones, that join it with the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +77,13 @@ class RescoredDifference:
     @property
     def size(self) -> str:
         """The difference in words: "3.1 points lower (2.2 to 4.0)"."""
-        if not self.effect and not self.low and not self.high:
-            return f"{self._shown(0.0)}{' points' if self.is_share else ''} apart"
-        way, sign = ("lower", -1) if self.effect < 0 else ("higher", 1)
+        way, other, sign = ("lower", "higher", -1) if self.effect < 0 else ("higher", "lower", 1)
         unit = " points" if self.is_share else ""
-        moved = f"{self._shown(abs(self.effect))}{unit} {way}"
+        moved = f"{self._shown(abs(self.effect))}{unit} {way if self.effect else 'apart'}"
         if self.low is None or self.high is None:
             return moved
         least, most = sorted((sign * self.low, sign * self.high))
         if least < 0:
-            other = "higher" if sign < 0 else "lower"
             return f"{moved} ({self._shown(-least)} {other} to {self._shown(most)} {way}, which may be chance)"
         return f"{moved} ({self._shown(least)} to {self._shown(most)})"
 
@@ -126,7 +127,8 @@ class EpochJoin:
         if self.model is None:
             return ""
         found = self.model
-        return f"Scored alike, {found.model} is {found.size} after it than before, on {count(found.answers, 'case')}"
+        cases = count(found.answers, "case")
+        return f"Scored alike, {found.model} is {found.size} in the first run after than in the last before, on {cases}"
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ class _Pool:
 
 
 def rescored_differences(
-    store: Store, pairs: Iterable[tuple[Run, Run]], *, evaluator: str = "", metric: str = "", model: str = ""
+    store: Store, pairs: Iterable[tuple[Run, Run]], *, evaluator: str = "", metric: str = ""
 ) -> list[RescoredDifference]:
     """Return the differences between runs and those that scored their answers again, pooled over the pairs.
 
@@ -160,7 +162,6 @@ def rescored_differences(
         pairs: Each run, and the one after it.
         evaluator: Only this one.
         metric: Only this one of it.
-        model: Only this model.
 
     Raises:
         UsageError: The results or the dataset of a run are gone.
@@ -180,7 +181,7 @@ def rescored_differences(
                 for side in SIDES
             )
             keys = dict(connection.execute("SELECT case_no, case_key FROM both_cases").fetchall()) if chosen else {}
-            for key in [key for key in before if chosen and key in after and model in ("", key)]:
+            for key in [key for key in before if chosen and key in after]:
                 pair_rows(connection, before[key], after[key])
                 lines = [((one["metric_id"], other["metric_id"]), other) for one, other in chosen]
                 for (one, other), (counted, values) in zip(chosen, pair_values(connection, lines), strict=True):
@@ -202,27 +203,39 @@ def join_epochs(store: Store, trend: Trend, start: int) -> EpochJoin | None:
     """Join an epoch of a series with the one before by runs of that one that were scored again like it.
 
     Args:
-        trend: Of the means of a metric.
+        trend: Of the means of a metric over all rows.
         start: Place of the epoch's first point, but not of the first epoch.
 
     Returns:
         The join; ``None`` where no run was scored again, or none whose answers can be compared.
     """
+    if trend.subject.measure != "value" or trend.subject.slice:
+        return None
     first, last = trend.points[start], trend.points[start - 1]
     configs = {point.run.id: point.config for point in trend.points[:start]}
     again = [point for point in trend.prolonged(start) if configs[point.run.id] == last.config]
     subject = trend.subject
-    of = {"evaluator": subject.evaluator, "metric": subject.metric, "model": subject.model}
-    pairs = [(store.run(point.run.id), store.run(point.rescored)) for point in again]
+    pairs = tuple((point.run.id, point.rescored) for point in again[-MOST_JOINED:])
+    ends = (again[-1].rescored if again else "", first.run.id)
+
+    def of_model(pairs: tuple[tuple[str, str], ...]) -> RescoredDifference | None:
+        found = _kept_differences(store, pairs, subject.evaluator, subject.metric)
+        return next((one for one in found if one.model == subject.model), None)
+
     try:
-        instrument = next(iter(rescored_differences(store, pairs, **of)), None)
-        if instrument is None:
-            return None
-        ends = (store.run(again[-1].rescored), store.run(first.run.id))
-        model = next(iter(rescored_differences(store, [ends], **of)), None)
+        instrument = of_model(pairs)
+        return EpochJoin(instrument, of_model((ends,)), *ends) if instrument else None
     except LeadlineError:  # the results of one are gone, or another process has it open
         return None
-    return EpochJoin(instrument, model, ends[0].id, ends[1].id)
+
+
+@lru_cache(maxsize=256)
+def _kept_differences(
+    store: Store, pairs: tuple[tuple[str, str], ...], evaluator: str, metric: str
+) -> tuple[RescoredDifference, ...]:
+    """Return the differences of all models; completed runs do not change, and a pair takes some 0.2 s to be read."""
+    runs = [(store.run(earlier), store.run(later)) for earlier, later in pairs]
+    return tuple(rescored_differences(store, runs, evaluator=evaluator, metric=metric))
 
 
 def _is_wanted(line: Mapping[str, Any], evaluator: str, metric: str) -> bool:

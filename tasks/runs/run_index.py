@@ -85,6 +85,11 @@ class RunLine:
     rescored: str = ""
 
     @property
+    def place(self) -> tuple[str, str]:
+        """The place in the order of runs; one that scored another's answers again stands beside that one."""
+        return self.rescored or self.id, self.id
+
+    @property
     def verdict(self) -> str:
         """The verdict in words, or the status of a run that has none."""
         return VERDICTS.get(self.gate, self.status.capitalize())
@@ -160,7 +165,7 @@ class RunIndex:
                 names = self._names()
                 found = [line for name in names if (line := self._read(name))]
                 self._lines = {name: self._lines[name] for name in names if name in self._lines}
-                self._order = sorted(found, key=lambda line: (line.rescored or line.id, line.id), reverse=True)
+                self._order = sorted(found, key=lambda line: line.place, reverse=True)
                 self._made = time.monotonic()
             return self._order
 

@@ -30,8 +30,8 @@ KINDS: Final = (
 SEVERITIES: Final = ("high", "medium", "low")
 
 ORDERS: Final[Mapping[str, tuple[str, Callable[[RunLine], Any], bool]]] = {
-    "": ("newest first", lambda line: line.id, True),
-    "old": ("oldest first", lambda line: line.id, False),
+    "": ("newest first", lambda line: line.place, True),
+    "old": ("oldest first", lambda line: line.place, False),
     "problems": ("most problems first", lambda line: [line.problems.get(one, 0) for one in SEVERITIES], True),
     "rows": ("most rows first", lambda line: line.rows or 0, True),
     "time": ("longest first", lambda line: line.seconds or 0.0, True),

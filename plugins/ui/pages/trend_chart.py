@@ -27,12 +27,12 @@ _STEPS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class DrawnPoint:
-    """A drawn point: where it is, what it says, and its run."""
+    """A drawn point: where it is, what it says, and the id of the run that has it."""
 
     x: int
     y: int
     text: str
-    run: RunLine
+    run: str
     changed: bool
     fails: bool
 
@@ -45,6 +45,7 @@ class DrawnSeries:
         style: Number of its colour and shape.
         lines: A path for each epoch.
         bands: A path for each epoch's intervals.
+        again: Points of runs that scored the answers of others again.
     """
 
     name: str
@@ -52,6 +53,7 @@ class DrawnSeries:
     lines: tuple[str, ...]
     bands: tuple[str, ...]
     points: tuple[DrawnPoint, ...]
+    again: tuple[DrawnPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ def draw(trends: Sequence[Trend], runs: Sequence[RunLine]) -> Chart | None:
     """Return the chart of some series over runs; ``None`` where there is nothing to draw."""
     places = {run.id: number for number, run in enumerate(runs)}
     shown = [[point for point in trend.points if point.run.id in places] for trend in trends]
-    points = [point for of in shown for point in of if point.value is not None]
+    again = [[point for point in trend.again if point.run.id in places] for trend in trends]
+    points = [point for of in (*shown, *again) for point in of if point.value is not None]
     if not points:
         return None
     limits = [point.threshold for point in points if point.threshold is not None]
@@ -102,6 +105,16 @@ def draw(trends: Sequence[Trend], runs: Sequence[RunLine]) -> Chart | None:
 
     def y(value: float) -> int:
         return round(TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM))
+
+    def drawn(trend: Trend, of: Sequence[TrendPoint]) -> tuple[DrawnPoint, ...]:
+        changed = _changed(trend)
+        return tuple(
+            DrawnPoint(
+                x(one.run), y(one.value), _told(trend, one), one.source, one.source in changed, one.verdict == "fail"
+            )
+            for one in of
+            if one.value is not None
+        )
 
     def series(number: int, trend: Trend, of: Sequence[TrendPoint]) -> DrawnSeries:
         parts = _epochs(trend, of)
@@ -115,11 +128,8 @@ def draw(trends: Sequence[Trend], runs: Sequence[RunLine]) -> Chart | None:
                       + [(x(one.run), y(one.high or 0.0)) for one in reversed(part)]) + "Z"
                 for part in bands if part
             ),
-            tuple(
-                DrawnPoint(x(one.run), y(one.value), _told(trend, one), one.run, one.run.id in _changed(trend),
-                           one.verdict == "fail")
-                for one in of if one.value is not None
-            ),
+            drawn(trend, of),
+            drawn(trend, again[number]),
         )  # fmt: skip
 
     apart = max(1, math.ceil(len(runs) / _LABELS))
@@ -153,6 +163,7 @@ def _told(trend: Trend, point: TrendPoint) -> str:
     said = f"{trend.subject.model or trend.name}, {point.run.day}: {trend.shown(point.value)}"
     if point.low is not None and point.high is not None:
         said += f" ({trend.shown(point.low)} to {trend.shown(point.high)})"
+    said += ", scored again" if point.rescored else ""
     return f"{said}, {point.verdict}" if point.verdict else said
 
 

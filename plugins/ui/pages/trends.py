@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from starlette.routing import Route
 
 from leadline.plugins.ui.pages.trend_chart import draw
 from leadline.plugins.ui.site import Site, asked, number, shows
+from leadline.tasks.compare.rescored import EpochJoin, join_epochs
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunLine, datasets_of
@@ -27,6 +30,27 @@ MOST_NEWS: Final = 8
 """Changes at the head of the page."""
 
 MOST_SLICES: Final = 300
+
+TO_JOIN: Final = 3
+"""Last runs of an epoch that a reader is advised to score again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEpoch:
+    """An epoch of series.
+
+    Attributes:
+        words: What it is made of, or what changed at its beginning.
+        models: Those that it holds for.
+        joins: What tells it from the epoch before, where answers of that were scored again.
+        command: A command that would tell it, or "".
+    """
+
+    run: RunLine
+    words: str
+    command: str
+    models: list[str] = field(default_factory=list)
+    joins: list[EpochJoin] = field(default_factory=list)
 
 
 def routes(site: Site) -> list[Route]:
@@ -55,7 +79,8 @@ def routes(site: Site) -> list[Route]:
             datasets=[(name, name) for name in datasets], subjects=_subjects(choices), lasts=LASTS,
             measures=_measures(known), models=[(name, name) for name in models], runs=runs,
             slices=[(name, name) for name in ((known or {}).get("slices") or ())[:MOST_SLICES]],
-            chart=draw(shown, runs), table=_table(shown, runs), trends=shown, epochs=_epochs(site, shown, runs),
+            chart=draw(shown, runs), table=_table(shown, runs), trends=shown,
+            epochs=_epochs(site, shown, runs, trends.runs(wanted["dataset"])),
             changes=[trend.about(change) for trend in shown for change in trend.changes],
             news=news[:MOST_NEWS], n_news=len(news), looked_at=looked_at, link_to=lambda change: _link(site, change),
         )  # fmt: skip
@@ -129,19 +154,38 @@ def _is_new(run: RunLine, before: RunLine | None) -> bool:
     return before is not None and before.dataset_digest != run.dataset_digest
 
 
-def _epochs(site: Site, trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLine, str, list[str]]]:
-    """Return the epochs that runs are in: the first run, what it is made of, and the models that it holds for."""
-    found: dict[tuple[str, str], tuple[RunLine, str, list[str]]] = {}
+def _epochs(site: Site, trends: Sequence[Trend], runs: Sequence[RunLine], every: Sequence[RunLine]) -> list[ShownEpoch]:
+    """Return the epochs that runs are in.
+
+    Args:
+        every: All runs of the dataset, in their order.
+    """
+    found: dict[tuple[str, str], ShownEpoch] = {}
+    shown = {run.id for run in runs}
     for trend in trends:
-        shown = {run.id for run in runs}
         ends = [*trend.starts[1:], len(trend.points)]
         for start, end in zip(trend.starts, ends, strict=True) if len(trend.starts) > 1 else ():
             if shown.isdisjoint(point.run.id for point in trend.points[start:end]):
                 continue
             words = epoch_in_words(site.store, trend, start)
             run = trend.points[start].run
-            found.setdefault((run.id, words), (run, words, []))[2].append(trend.subject.model)
-    return sorted(found.values(), key=lambda epoch: epoch[0].id)
+            epoch = found.setdefault((run.id, words), ShownEpoch(run, words, _command(trend, start, every)))
+            epoch.models.append(trend.subject.model)
+            if start and (join := join_epochs(site.store, trend, start)):
+                epoch.joins.append(join)
+    return sorted(found.values(), key=lambda epoch: epoch.run.id)
+
+
+def _command(trend: Trend, start: int, every: Sequence[RunLine]) -> str:
+    """Return the command that scores the last runs before an epoch again as it scores; "" for the first epoch."""
+    if not start or not trend.subject.evaluator:
+        return ""
+    before = max(start - TO_JOIN, *(one for one in trend.starts if one < start))
+    first = next((place for place, run in enumerate(every) if run.id == trend.points[before].run.id), 0)
+    now, earlier = trend.points[start].judge, trend.points[start - 1].judge
+    words = ["leadline", "rescore", "--last", str(len(every) - first), "--dataset", trend.subject.dataset]
+    judge = ["--judge", now] if now and now != earlier else []
+    return shlex.join([*words, "-e", trend.subject.evaluator, *judge])
 
 
 def _link(site: Site, change: TrendChange) -> str:

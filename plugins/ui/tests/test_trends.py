@@ -32,10 +32,13 @@ def reader(store: Store) -> TestClient:
     return web
 
 
-def night(store: Store, number: int, value: float, *, config: str = "cfg", judge: str = "", **record: Any) -> Run:
-    """Make the run of a night, in which BLEU of beta has a value."""
-    started = START + timedelta(days=number)
-    run = make_run(store, f"{started:%Y%m%d}-{number:03}", record={"started": started.isoformat(), **record})
+def night(
+    store: Store, number: int, value: float, *, config: str = "cfg", judge: str = "", again: str = "", **record: Any
+) -> Run:
+    """Make the run of a night, in which BLEU of beta has a value, or one later that scored its answers again."""
+    started = START + timedelta(days=300 if again else number)
+    record = {"started": started.isoformat(), **({"rescored": again} if again else {}), **record}
+    run = make_run(store, f"{started:%Y%m%d}-{number:03}", record=record)
     identity = f'{{"judge": {{"model": "{judge}"}}}}' if judge else "{}"
     with duckdb.connect(str(run.database)) as connection:
         connection.execute("UPDATE evaluators SET config = ?, identity = ?", [config, identity])
@@ -90,6 +93,54 @@ def test_a_change_of_the_configuration_breaks_the_line_and_is_named_and_no_chang
     assert page.count('class="line s0"') == 2
     assert "judge changed: judge judge-b" in page
     assert "points lower" not in page
+
+
+def judged_nights(store: Store, rescored: int = 0, drop: float = 0.0) -> list[Run]:
+    """Make 12 nights by a judge, 12 by one that is 20 points stricter, and score the last of the former again."""
+    runs = []
+    for number, value in enumerate(wobble(24)):
+        late = number >= 12
+        of = {"config": "two", "judge": "judge-b"} if late else {"config": "one", "judge": "judge-a"}
+        runs.append(night(store, number, value - (0.2 + drop) * late, **of))
+        if 12 - rescored <= number < 12:
+            night(store, number, value - 0.2, config="two", judge="judge-b", again=runs[-1].id)
+    return runs
+
+
+def test_where_an_epoch_ends_the_command_that_joins_it_is_told(store: Store) -> None:
+    judged_nights(store)
+    page = reader(store).get("/trends").text
+    assert "leadline rescore --last 15 --dataset sample -e bleu --judge judge-b" in page
+
+
+def test_runs_scored_again_join_epochs_are_drawn_at_the_time_of_their_answers_and_are_no_nights(store: Store) -> None:
+    runs = judged_nights(store, rescored=8)
+    web = reader(store)
+    page = web.get("/trends").text
+    said = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
+    assert re.search(r"beta: the new judge judge-b scores 0.0 points apart .*on the same 8 answers of 8 runs\.", said)
+    assert "Scored alike, beta is 0.0 points apart" in said
+    assert "leadline rescore" not in page
+    assert page.count('class="s0 again"') == 8
+    assert page.count('<th scope="row">') == len(runs)
+    assert f'<a href="/runs/20270628-011" tabindex="-1"><title>beta, {runs[11].id[:4]}-09-12' in page
+    assert "points lower (" not in page.split("<h3")[0]
+    listed = web.get("/").text
+    assert f"scores <code>{runs[11].id}</code> again" in listed
+    assert listed.index('href="/runs/20270628-011"') > listed.index(f'href="/runs/{runs[12].id}"')
+
+
+def test_a_change_of_the_model_where_the_judge_changed_is_told_once_the_runs_before_are_scored_again(
+    store: Store,
+) -> None:
+    runs = judged_nights(store, rescored=8, drop=0.1)
+    page = reader(store).get("/trends").text
+    said = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
+    expected = (
+        rf"Since run {runs[12].id} of 2026-09-13, BLEU of beta is (9|1\d) points lower \(\d+ to 1\d\): same judge, "
+    )
+    assert re.search(expected + "the runs before were scored again like it, same dataset.", said), said[:1500]
+    assert f"run=20270628-011%3Abeta&amp;run={runs[12].id}%3Abeta" in page
 
 
 def test_a_new_dataset_is_marked_and_told_as_the_reason(store: Store) -> None:
