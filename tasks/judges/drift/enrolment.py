@@ -264,7 +264,7 @@ def configs_of(metrics: Sequence[ProbedMetric], judge: JudgeConfig) -> tuple[str
     Raises:
         NotChecked: An evaluator is not known here.
     """
-    ctx = EvalContext(Settings(judges=(judge.model_copy(update={"epoch": 0}),)))
+    ctx = EvalContext(Settings(judges=(judge.model_copy(update={"epoch": 0, "guidance": ()}),)))
     return tuple(digest(dict(_asking(metric, judge).identity(ctx))) for metric in metrics)
 
 

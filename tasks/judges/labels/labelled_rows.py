@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = npt.NDArray[np.int64]
 
 
-_HALVES: Final = "held-out-v1"
+_HALVES: Final = "held-out-v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class LabelledRow:
         dataset: Digest of the dataset that holds its texts.
         cluster: Number of its original among the labelled rows, which its perturbed copies share.
         labels: The last label of each person.
+        family: Key of the case that stands for its original and all copies of that, labelled or not.
         chance: The chance with which it was drawn for labelling; not a number where somebody chose it.
     """
 
@@ -52,13 +53,18 @@ class LabelledRow:
     case: str
     model: str
     cluster: int
+    family: str
     labels: tuple[Label, ...]
     chance: float
 
     @property
     def held_out(self) -> bool:
-        """True for the half of all rows on which a choice is certified that was made on the other half."""
-        return bool(hashlib.sha256(f"{_HALVES}\0{self.key}".encode()).digest()[0] & 1)
+        """True for the half of all cases on which a choice is certified that was made on the other half.
+
+        A case is in one half with its copies and all models' answers, whatever is labelled later.
+        """
+        name = f"{_HALVES}\0{self.family}".encode("utf-8", "surrogatepass")
+        return bool(hashlib.sha256(name).digest()[0] & 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class LabelledRows:
         return weights
 
     def half(self, *, held_out: bool) -> LabelledRows:
-        """Return one half of the rows, told by their keys, so that it is the same for every judge and at any time.
+        """Return one half of the rows, told by their cases, so that it is the same for every judge and at any time.
 
         Args:
             held_out: The half on which choices are certified; else the one on which they are made.
@@ -198,7 +204,11 @@ def _places(store: Store, dataset: str, keys: Sequence[str]) -> list[LabelledRow
         attach_dataset(connection, store.dataset(dataset))
         lines = records(connection, sql("labels/rows_of_keys").format(row_key=sql("labels/row_key")), [keys])
         families = perturbation_clusters(connection)
-    family = dict(zip(families["case_id"].tolist(), families["family"].tolist(), strict=True))
+        family = dict(zip(families["case_id"].tolist(), families["family"].tolist(), strict=True))
+        known = connection.execute(sql("labels/keys_of_cases"), [list(family)]).fetchall() if family else []
+    first: dict[int, str] = {}
+    for case_id, key in known:  # in the order of the keys
+        first.setdefault(family[case_id], key)
     return [
         LabelledRow(
             key=line["key"],
@@ -207,6 +217,7 @@ def _places(store: Store, dataset: str, keys: Sequence[str]) -> list[LabelledRow
             case=line["case_key"],
             model=line["model_key"],
             cluster=-1 - family[line["case_id"]] if line["case_id"] in family else line["case_id"],
+            family=first.get(family.get(line["case_id"], -1), line["case_key"]),
             labels=(),
             chance=math.nan,
         )

@@ -85,6 +85,9 @@ JOIN models USING (model_id)
 WHERE keyed.key IN (SELECT unnest(?))
 ORDER BY rows.row_id;
 
+-- statement: keys_of_cases
+SELECT case_id, case_key FROM cases WHERE case_id IN (SELECT unnest(?)) ORDER BY case_key;
+
 -- statement: case_of_key
 SELECT case_id FROM cases WHERE case_key = $case;
 

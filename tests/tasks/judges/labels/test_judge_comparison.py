@@ -32,6 +32,7 @@ def _labelled(values, *, chances=None, copies=1):
             case=f"c{place}",
             model="bot",
             cluster=place // copies,
+            family=f"c{place // copies}",
             labels=(Label(f"{place:032x}", "toy.value", None if math.isnan(value) else value, "anna", "2026-01-01"),),
             chance=0.5 if chances is None else chances[place],
         )
