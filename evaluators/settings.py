@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from leadline.evaluators.data import Json
 from leadline.evaluators.ground import ErrorCode, UsageError, remember_variable
@@ -34,6 +42,41 @@ Precision: TypeAlias = Literal["auto", "float32", "float16", "bfloat16"]
 Combining: TypeAlias = Literal["majority", "mean", "dawid-skene"]
 _LEAST_MEMBERS: Final = 2
 _Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class GuidanceExample(BaseModel):
+    """An answer with people's verdict; of its case, what the evaluator reads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    verdict: str = Field(min_length=1, max_length=100, description="What people say: good, bad, or a number.")
+    question: str = Field("", max_length=20_000, description="The question.")
+    context: str = Field("", max_length=20_000, description="The retrieved texts.")
+    expected: str = Field("", max_length=20_000, description="The expected answer.")
+    answer: str = Field("", max_length=20_000, description="The answer.")
+    note: str = Field("", max_length=2_000, description="Why, in people's words.")
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts that there are, by the name of their fence."""
+        parts = {"question": self.question, "context": self.context, "expected": self.expected, "answer": self.answer}
+        return {name: text for name, text in parts.items() if text}
+
+
+class Guidance(BaseModel):
+    """What people's labels add to the prompts of an evaluator."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    evaluator: str = Field(min_length=1, max_length=200, description="Id of the evaluator.")
+    instructions: str = Field(min_length=1, max_length=8_000, description="How people judge.")
+    examples: tuple[GuidanceExample, ...] = Field((), max_length=20, description="Answers and their verdicts.")
+
+    @property
+    def length(self) -> int:
+        """Characters that it adds to a prompt."""
+        shown = (text for each in self.examples for text in (*each.texts.values(), each.note))
+        return len(self.instructions) + sum(map(len, shown))
 
 
 class JudgeConfig(BaseModel):
@@ -83,6 +126,27 @@ class JudgeConfig(BaseModel):
     epoch: int = Field(
         0, ge=0, description="How often a change of the judge was accepted; known from the store, never set by hand."
     )
+    guidance: tuple[Guidance, ...] = Field((), description="What labels add to prompts, by evaluator.")
+
+    @model_serializer(mode="wrap")
+    def _without_empty_guidance(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out guidance where there is none, so that records of judges are what they always were."""
+        found: dict[str, Any] = dump(self)
+        return {name: value for name, value in found.items() if name != "guidance" or value}
+
+    @field_validator("guidance", mode="before")
+    @classmethod
+    def _guidance_from_tables(cls, value: Any) -> Any:
+        """Take the tables of ``leadline.toml``, an evaluator's name before each."""
+        if not isinstance(value, Mapping):
+            return value
+        if not all(isinstance(table, Mapping) for table in value.values()):
+            raise ValueError("needs a table for each evaluator: guidance.EVALUATOR")
+        return [{**table, "evaluator": name} for name, table in sorted(value.items())]
+
+    def guidance_for(self, evaluator: str) -> Guidance | None:
+        """Return what labels add to the prompts of an evaluator; ``None`` for nothing."""
+        return next((each for each in self.guidance if each.evaluator == evaluator), None)
 
     @field_validator("api_base")
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -405,7 +406,7 @@ class Ragas(JudgeEvaluator):
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row by the four at once."""
         parts = self.parts()
-        judges = [Judge(judge.client, judge.evaluator, judge.prompts, judge.trial, judge.cache_salt) for _ in parts]
+        judges = [replace(judge, _asked=[]) for _ in parts]
         scores = await asyncio.gather(*(_guarded(part, row, its, ctx) for part, its in zip(parts, judges, strict=True)))
         values = {key: value for score in scores for key, value in score.values.items()}
         data: dict[str, Json] = {

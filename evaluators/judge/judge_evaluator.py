@@ -29,6 +29,7 @@ from leadline.evaluators.core import EvalContext, Evaluator, JudgeKey, Params, u
 from leadline.evaluators.core.model_evaluator import EmbeddingParams, UsesEmbedder
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowScore, Severity
 from leadline.evaluators.ground import ModelUnavailable, OutOfMemory
+from leadline.evaluators.judge.guidance import guidance_identity, guided, without_case
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from, readable
 from leadline.evaluators.judge_client.calls import (
     BudgetSpent,
@@ -43,7 +44,7 @@ from leadline.evaluators.judge_client.event_loop import run
 from leadline.evaluators.judge_client.reply_parsing import read_json, read_number, read_word
 from leadline.evaluators.judge_client.transport import NO_TEXT
 from leadline.evaluators.models import weights
-from leadline.evaluators.settings import JuryConfig
+from leadline.evaluators.settings import Guidance, JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 log = logging.getLogger("leadline.judge")
@@ -85,6 +86,7 @@ class Judge:
         trial: Which repetition.
         cache_salt: Makes questions new although they were asked before, see
             :class:`~leadline.evaluators.judge_client.calls.Call`.
+        guidance: What people's labels add to the prompts; ``None`` for nothing.
     """
 
     client: JudgeClient
@@ -92,6 +94,7 @@ class Judge:
     prompts: Mapping[str, Prompt]
     trial: int = 0
     cache_salt: str = ""
+    guidance: Guidance | None = None
     _asked: list[list[str]] = field(default_factory=list, repr=False)
 
     @property
@@ -194,6 +197,8 @@ class Judge:
     def _call(self, name: str, texts: dict[str, Any], schema: Mapping[str, Any] | None) -> Call:
         fence = draw_fence()
         messages = self.prompts[name].messages(fence, texts)
+        if self.guidance is not None:
+            messages = guided(messages, self.guidance, fence)
         return Call(
             judge=self.client.identity,
             purpose=f"{self.evaluator}:{_occasion(self.cache_salt)}{name}",
@@ -291,13 +296,14 @@ class JudgeEvaluator(Evaluator):
         return [readable(prompt) for prompt in self.all_prompts().values()]
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
-        """Add the prompts and the judge to what a score's key covers."""
+        """Add the prompts and the judge with its guidance to what a score's key covers."""
         config = ctx.judge_config(self.judge_key())
-        return super().identity(ctx) | {
+        found: dict[str, Json] = super().identity(ctx) | {
             "prompts": {name: template.digest for name, template in self.all_prompts().items()},
             "parser": PARSER,
             "judge": None if config is None else identity_of(config, ctx.settings),
         }
+        return found if config is None else found | guidance_identity(config, self.spec.id, ctx.settings)
 
     def pairs_to_ask(self) -> PairsToAsk | None:
         """Return the pairs of models' answers whose number its calls depend on; ``None`` for one that asks by row."""
@@ -336,7 +342,7 @@ class JudgeEvaluator(Evaluator):
     async def _judge_one(
         self, row: Row, client: JudgeClient, prompts: Mapping[str, Prompt], ctx: EvalContext
     ) -> RowScore:
-        judge = Judge(client, self.spec.id, prompts, ctx.trial, ctx.cache_salt)
+        judge = Judge(client, self.spec.id, prompts, ctx.trial, ctx.cache_salt, self._guidance(row, ctx))
         try:
             score = await self.judge_row(await self.seen(row, judge, ctx), judge, ctx)
         except JudgeError as error:
@@ -345,6 +351,12 @@ class JudgeEvaluator(Evaluator):
             log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
             score = RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
         return replace(score, evidence=_traced(score.evidence, judge.calls))
+
+    def _guidance(self, row: Row, ctx: EvalContext) -> Guidance | None:
+        """Return what labels add to the prompts; nothing for probes, which are about the model alone."""
+        config = ctx.judge_config(self.judge_key())
+        found = None if config is None else config.guidance_for(self.spec.id)
+        return None if found is None or ctx.cache_salt.startswith(PROBES) else without_case(found, row, self.reads)
 
     async def seen(self, row: Row, judge: Judge, ctx: EvalContext) -> Row:
         """Return a row as it is to be judged, by default as it is.

@@ -85,6 +85,8 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     prompt = math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN)
     if judge is None:
         return Estimate(calls, None, calls * (prompt + REPLY_TOKENS))
+    guidances = [member.guidance_for(job.evaluator) for member in members_of(judge)]
+    prompt += math.ceil(max(each.length if each else 0 for each in guidances) / CHARACTERS_PER_TOKEN)
     usd, every = cost(judge, prompt, REPLY_TOKENS), calls * len(members_of(judge))
     return Estimate(every, None if usd is None else calls * usd, every * (prompt + REPLY_TOKENS))
 
