@@ -64,7 +64,7 @@ class GuidanceExample(BaseModel):
 
 
 class Guidance(BaseModel):
-    """What people's labels add to the prompts of an evaluator."""
+    """Instructions and examples that people's labels add to the prompts of an evaluator."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
