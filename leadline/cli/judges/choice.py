@@ -1,4 +1,4 @@
-"""``leadline judges compare``, ``train`` and ``certify``: what people's labels say of judges."""
+"""``leadline judges compare``, ``train``, ``improve`` and ``certify``: what people's labels say of judges."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from leadline.tasks.judges.labels.certificates import Certificate
     from leadline.tasks.judges.labels.judge_comparison import ComparedJudge, JudgeComparison
     from leadline.tasks.judges.labels.judging import LabelsNeed
+
+
+NOT_CERTIFIED: Final = 1
 
 
 def labelled_options(command: F) -> F:
@@ -134,6 +137,57 @@ def judges_train(
     click.echo(trained.toml, nl=False)
 
 
+@click.command("improve")
+@click.argument("name", metavar="JUDGE")
+@click.option("--by", "proposer", metavar="MODEL", help="Judge or model that proposes guidance.  [default: JUDGE]")
+@labelled_options
+@session_options
+@click.pass_obj
+def judges_improve(
+    session: Session,
+    /,
+    name: str,
+    proposer: str | None,
+    set_name: str | None,
+    question: str,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Add guidance from labels to a judge's prompts, if that is better.
+
+    A model proposes instructions and examples from rows on which judge and people differ, in one half of the labelled
+    cases. The other half says whether the judge agrees with people more with them. Only then they are printed for
+    leadline.toml; else the exit code is 1. What came of it stays beside the labels.
+    """
+    from leadline.flows.improve_judge import prepare_improving
+
+    store = session.open_store()
+    found = prepare_improving(store, name, set_name, question, access_of(options), proposer)
+    needs, price = found.needs()
+    say_needs(needs)
+    about = "price unknown" if price is None else f"about {money(price)}"
+    say(f"{clean(found.proposer.model)} proposes guidance: 1 call, {about}.")
+    if dry_run:
+        return 0
+    check_ledger(session.store)
+    improvement = found.improved()
+    better = improvement.outcome == "better"
+    if as_json:
+        print_json(asdict(improvement) | {"toml": improvement.toml if better else ""})
+        return 0 if better else NOT_CERTIFIED
+    say(f"Learned from {count(improvement.learned, 'row')}; on {improvement.differing:,} judge and people differ.")
+    say(f"Candidate {improvement.tried} on this held-out half. {improvement.sentence}")
+    say(
+        "Write this into leadline.toml, in place of what is there under these names:"
+        if better
+        else "Keep what you have."
+    )
+    if better:
+        click.echo(improvement.toml, nl=False)
+    return 0 if better else NOT_CERTIFIED
+
+
 def say_needs(needs: dict[str, LabelsNeed]) -> None:
     """Say before judges are asked what that takes.
 
@@ -211,9 +265,6 @@ def _share(value: float) -> str:
 
 def _plain(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
-
-
-NOT_CERTIFIED: Final = 1
 
 
 @click.command("certify")

@@ -153,7 +153,7 @@ def _json_fault(contents: Contents, name: str) -> str:
 def _labels(contents: Contents, checked: CheckedStore) -> Iterator[Damage]:
     for name in _counted(contents.files("labels"), checked):
         file = PurePosixPath(name)
-        if file.parent.name == "certificates":
+        if file.parent.name in ("certificates", "improvements"):
             fault = _said_fault(contents, name, is_as_written)
             advice, mendable = "Set it aside with --repair: it is earned again.", True
         elif file.parent.name == "samples":

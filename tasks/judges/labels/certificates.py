@@ -141,9 +141,19 @@ def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
 
     One that a killed process left here reaches the bucket as well.
     """
-    path = labels.folder / "certificates" / f"{_name(asdict(certificate))}.json"
+    return keep_record(labels, "certificates", asdict(certificate))
+
+
+def keep_record(labels: LabelSet, folder: str, record: dict[str, Any]) -> Path:
+    """Write what labels earned beside them, unless the same is there, and return its file.
+
+    Args:
+        folder: The folder of its kind.
+        record: The content, of which ``run`` and ``earned`` do not make another.
+    """
+    path = labels.folder / folder / f"{_name(record)}.json"
     if not path.exists():
-        write_json(path, asdict(certificate))
+        write_json(path, record)
     labels.store.sync([path.parent])
     return path
 

@@ -87,7 +87,7 @@ class JudgePair:
         first: One of them.
         second: The other.
         effect: How much nearer to people the second is: the difference of the accuracies, or of the mean distances.
-        low: Lower end of its 95 % interval; ``None`` without one.
+        low: Lower end of its interval; ``None`` without one.
         high: Upper end.
         test: Which test gave ``p``.
         p: Its two-sided p-value.
@@ -138,7 +138,11 @@ class JudgeComparison:
 
 
 def compare_judges(
-    judged: Mapping[str, JudgedLabels], replies: Mapping[str, Mapping[str, Any]], *, held_out: bool = False
+    judged: Mapping[str, JudgedLabels],
+    replies: Mapping[str, Mapping[str, Any]],
+    *,
+    held_out: bool = False,
+    alpha: float = ALPHA,
 ) -> JudgeComparison:
     """Compare judges on the rows that people and all of them told of.
 
@@ -146,6 +150,7 @@ def compare_judges(
         judged: The same labelled rows, judged by each, by the judges' names.
         replies: What replies cost and how long they took, by the digest of the call.
         held_out: Whether the rows are the half on which choices are certified.
+        alpha: The chance with which equal judges may be told apart; intervals of pairs have 1 less it.
 
     Raises:
         UsageError: People told of too few rows.
@@ -168,7 +173,7 @@ def compare_judges(
     )
     kept = {name: each[common] for name, each in values.items()}
     pairs = list(combinations(judged, 2))
-    measured = [rows.compare(kept[one], kept[other]) for one, other in pairs]
+    measured = [rows.compare(kept[one], kept[other], 1 - alpha) for one, other in pairs]
     adjusted = iter(holm([each.p for each in measured if each.p is not None]))
     people = {label.person for row, used in zip(labelled.rows, common, strict=True) if used for label in row.labels}
     return JudgeComparison(
@@ -182,7 +187,7 @@ def compare_judges(
         held_out=held_out,
         judges=tuple(_judge(name, each, rows, kept[name], replies) for name, each in judged.items()),
         pairs=tuple(
-            _pair(one, other, each, None if each.p is None else next(adjusted), binary=binary)
+            _pair(one, other, each, None if each.p is None else next(adjusted), alpha, binary=binary)
             for (one, other), each in zip(pairs, measured, strict=True)
         ),
     )
@@ -211,13 +216,14 @@ class _Rows:
         """True if all rows count the same."""
         return bool(self.weights.max() - self.weights.min() < 1e-9)
 
-    def compare(self, one: Floats, other: Floats) -> PairedResult:
+    def compare(self, one: Floats, other: Floats, confidence: float) -> PairedResult:
         """Return how much nearer to people the other judge is."""
         nearer = np.abs(self.labels - one) - np.abs(self.labels - other)
         copies = self.clusters if self.clusters.max() + 1 < len(self.clusters) else None
         if self.alike:
-            return measure(PairedSeries(nearer, copies, self.width, self.binary))
-        return measure(PairedSeries(nearer * self.weights, copies, self.width * float(self.weights.max())))
+            return measure(PairedSeries(nearer, copies, self.width, self.binary), confidence=confidence)
+        series = PairedSeries(nearer * self.weights, copies, self.width * float(self.weights.max()))
+        return measure(series, confidence=confidence)
 
 
 def _values(judged: JudgedLabels) -> Floats:
@@ -282,12 +288,14 @@ def costs_of(calls: Iterable[Sequence[str]], replies: Mapping[str, Mapping[str, 
     )
 
 
-def _pair(one: str, other: str, measured: PairedResult, adjusted: float | None, *, binary: bool) -> JudgePair:
+def _pair(
+    one: str, other: str, measured: PairedResult, adjusted: float | None, alpha: float, *, binary: bool
+) -> JudgePair:
     """Return two judges with the verdict on them."""
     effect = measured.effect or 0.0
     interval = measured.interval
     better = ""
-    if adjusted is not None and adjusted < ALPHA and interval is not None and interval.low * interval.high > 0:
+    if adjusted is not None and adjusted < alpha and interval is not None and interval.low * interval.high > 0:
         better = other if effect > 0 else one
     return JudgePair(
         first=one,

@@ -15,6 +15,7 @@ import numpy as np
 from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.evaluators.judge.jury import choose_side, fit
 from leadline.evaluators.settings import JuryConfig, MemberWeight, MetricWeights
+from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.judges.labels.judging import JudgedLabels
 from leadline.tasks.judges.labels.labelled_rows import LabelledRows
@@ -268,7 +269,7 @@ def _number(values: Sequence[float], weights: Sequence[float], how: str) -> floa
 
 def toml_of(jury: JuryConfig, learned: MetricWeights) -> str:
     """Return the tables of a jury with its weights, those of other metrics included."""
-    name = _key(jury.key)
+    name = toml_key(jury.key)
     lines = [
         f"[judges.{name}]",
         f"jury = {json.dumps([member.key for member in jury.members], ensure_ascii=False)}",
@@ -276,14 +277,26 @@ def toml_of(jury: JuryConfig, learned: MetricWeights) -> str:
     ]
     others = [each for each in jury.weights if each.metric.rpartition(".")[0] != learned.metric.rpartition(".")[0]]
     for each in sorted((*others, learned), key=lambda weights: weights.metric):
-        lines += ["", f"[judges.{name}.weights.{_key(each.metric)}]"]
+        lines += ["", f"[judges.{name}.weights.{toml_key(each.metric)}]"]
         lines += [f"good = {each.good}"] if each.good is not None else []
-        lines += [f"judges.{_key(own.member)} = {_value(own)}" for own in each.members]
+        lines += [f"judges.{toml_key(own.member)} = {_value(own)}" for own in each.members]
     return "\n".join(lines) + "\n"
 
 
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+_SHORT: Final = {"\n": "\\n", '"': '\\"', "\\": "\\\\"}
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML."""
+    return name if _BARE.fullmatch(name) else toml_text(name)
+
+
+def toml_text(text: str) -> str:
+    """Return any text as a string of TOML, in a line and without characters that a terminal would obey."""
+    plain = (
+        _SHORT.get(each) or (each if each.isprintable() else f"\\U{ord(each):08x}") for each in without_surrogates(text)
+    )
+    return f'"{"".join(plain)}"'
 
 
 def _value(own: MemberWeight) -> str:

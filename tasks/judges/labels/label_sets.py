@@ -5,6 +5,7 @@ Layout, below the store's root::
     labels/<set>/<digest>.parquet       labels of one import; importing the same again adds nothing
     labels/<set>/samples/<id>.json      the rows that were drawn, with the chance of each
     labels/<set>/certificates/<id>.json what judges earned with them
+    labels/<set>/improvements/<id>.json what candidates with guidance came to on the held-out half
 
 Labels belong to texts, and an answer that did not change keeps its label in a later run. The answers of a run that did
 not change are no random part of it, though: often they are the better ones. So a sample stands for a model of another
