@@ -22,6 +22,7 @@ from leadline.plugins.ui.pages import (
     cases,
     compare,
     costs,
+    improve,
     labels,
     run,
     runs,
@@ -47,7 +48,7 @@ TABS: Final = (
 )
 """The navigation, from left to right."""
 
-PAGES: Final = (runs, compare, cases, suites, again, calls, labels, trends, costs, work, audit, run)
+PAGES: Final = (runs, compare, cases, suites, again, calls, labels, improve, trends, costs, work, audit, run)
 """The modules of the pages; each gives its routes, and the first that fits an address answers."""
 
 _MISSING: Final = ("There is no such page", "What it showed may have been removed.")

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from leadline.evaluators.ground import UsageError
 from leadline.plugins.http_server import same
 from leadline.plugins.ui.audit import AuditLog, address_of
+from leadline.plugins.ui.workshop import Workshop
 from leadline.tasks.ground.templating import render
 from leadline.tasks.runs.run_index import RunIndex, RunLine
 from leadline.tasks.store.store import Store
@@ -91,10 +92,12 @@ class Site:
     tabs: tuple[Tab, ...] = ()
     index: RunIndex = field(init=False)
     audit: AuditLog = field(init=False)
+    workshop: Workshop = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", RunIndex(self.store))
         object.__setattr__(self, "audit", AuditLog(self.store))
+        object.__setattr__(self, "workshop", Workshop(self.store.root / "tmp" / "ui-work"))
 
     def link(self, *parts: str, **query: object) -> str:
         """Return the address of a page; what is empty in the query is left out."""

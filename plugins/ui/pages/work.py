@@ -25,7 +25,7 @@ from leadline.plugins.ui.work_forms import (
     read_form,
     recorded_settings,
 )
-from leadline.plugins.ui.workshop import StartedCommand, Workshop
+from leadline.plugins.ui.workshop import StartedCommand
 
 MOST_RUNS: Final = 200
 """Runs that a form suggests; others are named by their ids."""
@@ -33,7 +33,7 @@ MOST_RUNS: Final = 200
 
 def routes(site: Site) -> list[Route]:
     """Return the pages of work."""
-    workshop = Workshop(site.store.root / "tmp" / "ui-work")
+    workshop = site.workshop
     prefect = PrefectWork(site.store.location, site.prefect)
 
     def show(request: Request) -> Response:
