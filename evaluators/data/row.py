@@ -176,7 +176,7 @@ class Row:
             given: The attributes, those of its identity included.
         """
         row = object.__new__(cls)
-        vars(row).update({"metadata": {}} | given)  # the other defaults are the class's
+        vars(row).update({"metadata": {}, **given})  # the other defaults are the class's
         return row
 
 

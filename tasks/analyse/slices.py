@@ -295,7 +295,8 @@ def _lines(
     sizes = {(line["slice_id"], line["model_id"]): line for line in records(connection, "SELECT * FROM slice_sizes")}
     several = len({model for _, model in sizes if model is not None}) > 1
     kept = [line for line in sums if line["model_id"] is not None or several]
-    lines, tested, samples = [], [], dict[int, Sample]()
+    lines: list[dict[str, Any]] = []
+    tested, samples = [], dict[int, Sample]()
     for line in kept:
         metric, model = metrics[line["metric_id"]], line["model_id"]
         size, whole = sizes[line["slice_id"], model], sizes[_EVERY_ROW, model]
