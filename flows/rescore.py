@@ -145,8 +145,10 @@ class EvaluateAgain(Evaluate):
         self._line = line
 
     def check(self, config: EvaluateConfig) -> Prepared:
-        """Check the request with the dataset that the run had."""
-        return prepared_again(config, self._line, check_key=True)
+        """Check the request with the dataset that the run had, and give that to other hosts."""
+        prepared = prepared_again(config, self._line, check_key=True)
+        prepared.store.share_dataset(prepared.loaded.digest)
+        return prepared
 
 
 class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):

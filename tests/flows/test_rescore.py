@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leadline.evaluators.core import get
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
@@ -106,6 +108,19 @@ def test_the_same_judge_has_nothing_to_do_and_says_so(nights: Nights, judge: str
     assert [(one.run, one.state) for one in found.runs] == [(run, "same")]
     assert (found.planned_calls, len(nights.old.log), len(nights.store.runs())) == (0, asked, runs)
     assert ("", "Nothing to do: the scores are those that this judge and these prompts give.") in Rescore().lines(found)
+
+
+def test_without_a_judge_an_evaluator_of_another_version_is_scored_from_the_replies_that_there_are(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights.night("rows", lambda n: "", "old", "bleu")
+    asked = len(nights.old.log)
+    kind = get(JUDGED)
+    monkeypatch.setattr(kind, "spec", replace(kind.spec, version="2"))
+    found = nights.rescored(None)
+    assert [(run.state, run.evaluators) for run in found.runs] == [("rescored", (JUDGED,))]
+    assert (found.judge_calls, len(nights.old.log)) == (0, asked)
+    assert (found.differences[0]["changed"], found.differences[0]["effect"]) == ("version", 0.0)
 
 
 def test_scores_of_the_other_judge_that_the_store_has_are_taken_without_a_call(nights: Nights) -> None:

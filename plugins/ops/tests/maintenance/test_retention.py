@@ -29,6 +29,11 @@ def test_the_youngest_runs_of_each_dataset_stay() -> None:
     assert list(runs_to_drop(runs, Retention(keep_last=2), NOW)) == ["a"]
 
 
+def test_runs_that_scored_others_again_take_no_place_of_the_youngest() -> None:
+    runs = {"a": record(1), "b": record(2), "c": record(3), "again": record(4, rescored="c")}
+    assert list(runs_to_drop(runs, Retention(keep_last=2), NOW)) == ["a"]
+
+
 def test_both_rules_together_drop_what_both_allow() -> None:
     runs = {f"r{day:02}": record(day) for day in range(1, 30)}
     found = runs_to_drop(runs, Retention(keep_last=3, older_than=10 * DAY), NOW)

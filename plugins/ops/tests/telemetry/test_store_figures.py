@@ -48,6 +48,7 @@ def test_the_last_run_of_a_name_stands_for_it(store: Store) -> None:
     make_run(store, "20260101-100000-aaaaaa", record={"gate": "pass"})
     make_run(store, "20260101-100001-aaaaaa", record={"counts": {"scored": 3, "unscored": 1}})
     make_run(store, "20260101-100002-aaaaaa", record={"name": "other", "counts": {"scored": 0, "unscored": 0}})
+    make_run(store, "20260101-100003-aaaaaa", record={"counts": {"scored": 9}, "rescored": "20260101-100001-aaaaaa"})
     figures = StoreFigures(store).read()
     assert figures.values[m.LAST_COVERAGE] == {("nightly",): 0.75}
     assert figures.values[m.LAST_GATE]["nightly",] == 0.0
