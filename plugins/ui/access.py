@@ -160,10 +160,12 @@ def derived(secret: str, purpose: str) -> str:
     return hmac.new(secret.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
-def set_cookie(answer: Response, request: Request, name: str, value: str, *, secure: bool, base: str) -> None:
+def set_cookie(
+    answer: Response, request: Request, name: str, value: str, *, secure: bool, base: str, seconds: int = COOKIE_S
+) -> None:
     """Set a cookie of this site that no script reads and no other site sends."""
     answer.set_cookie(
-        name, value, max_age=COOKIE_S, httponly=True, samesite="lax", secure=secure or request.url.scheme == "https",
+        name, value, max_age=seconds, httponly=True, samesite="lax", secure=secure or request.url.scheme == "https",
         path=f"{base}/",
     )  # fmt: skip
 

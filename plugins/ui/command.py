@@ -38,22 +38,38 @@ ROLES: Final = ("viewer", "labeller", "editor")
     "--proxy-from", multiple=True, metavar="NETWORK", default=("127.0.0.0/8", "::1/128"), show_default=True,
     help="Addresses of that proxy.",
 )  # fmt: skip
+@click.option("--oidc-issuer", metavar="URL", help="OpenID Connect provider at which people sign in.")
+@click.option("--oidc-client", metavar="ID", help="The id that this server has there.")
+@click.option(
+    "--oidc-secret-env", default="LEADLINE_OIDC_SECRET", show_default=True, metavar="NAME",
+    help="Environment variable with its secret there; a public client has none.",
+)  # fmt: skip
+@click.option(
+    "--oidc-role-claim", metavar="NAME",
+    help="Claim with people's roles, such as groups: viewer, labeller, editor, or leadline-editor and so on.",
+)  # fmt: skip
+@click.option(
+    "--oidc-name-claim", default="email", show_default=True, metavar="NAME",
+    help="Claim with the name under which people are known, here and in --users; an email must be verified.",
+)  # fmt: skip
 @session_options
 @click.pass_obj
 def ui(
     session: Session, port: int | None, host: str, token_env: str, users: Path | None, add_user: str | None, role: str,
-    proxy_header: str | None, proxy_from: tuple[str, ...],
+    proxy_header: str | None, proxy_from: tuple[str, ...], oidc_issuer: str | None, oidc_client: str | None,
+    oidc_secret_env: str, oidc_role_claim: str | None, oidc_name_claim: str,
 ) -> None:  # fmt: skip
     """Show the store in a browser: runs, cases, trends, labels and more.
 
     The address that it prints holds a token, which the browser keeps as a cookie; whoever has it may do everything.
     With --users people sign in: a viewer looks, a labeller labels, an editor starts work.
     """
-    from leadline.plugins.ui.serving import Entrance, serve_store, write_user
+    from leadline.plugins.ui.serving import Entrance, client_of, serve_store, write_user
 
     if add_user:
         write_user(session.open_store(), users, add_user, role)
         return
     log_to_stderr("leadline.ui")
-    entrance = Entrance(token_in(token_env), token_env, users, proxy_header, proxy_from)
+    oidc = client_of(oidc_issuer, oidc_client, oidc_secret_env, oidc_role_claim, oidc_name_claim, users)
+    entrance = Entrance(token_in(token_env), token_env, users, proxy_header, proxy_from, oidc)
     serve_store(session.open_store(), host, (PORT, 0) if port is None else (port,), entrance)

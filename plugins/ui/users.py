@@ -9,7 +9,7 @@ import os
 import re
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,7 @@ MOST_PASSWORD: Final = 200
 _COST: Final = 2**14
 """Scrypt's cost N, with r = 8 and p = 1: 16 MiB and some 50 ms a try (RFC 7914)."""
 
-_NAME: Final = re.compile(r"[^\s\x00-\x1f\x7f\"'<>\\,;:|=\[\]]{1,64}")
+NAME: Final = re.compile(r"[^\s\x00-\x1f\x7f\"'<>\\,;:|=\[\]]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def add_user(path: Path, name: str, role: PersonRole, password: str) -> None:
     Raises:
         UsageError: The name or the password cannot be used.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be a user's name.",
             hint="Take letters, digits, dots, dashes or @.",
@@ -111,10 +111,65 @@ def add_user(path: Path, name: str, role: PersonRole, password: str) -> None:
 
 
 @dataclass(frozen=True)
+class Sessions:
+    """Sessions of people who signed in: cookies that this server signed.
+
+    One has the name, when it ends, the role if no file says it, and a seal that breaks when its grounds change, such
+    as a password.
+
+    Attributes:
+        key: Secret that cookies are signed with.
+        cookie: Name of the cookie.
+        secure: Whether browsers reach the page by HTTPS only.
+        base: Path below which browsers find it.
+    """
+
+    key: str = field(repr=False)
+    cookie: str = "leadline-ui"
+    secure: bool = False
+    base: str = ""
+
+    def begin(
+        self, answer: Response, request: Request, name: str, role: str, grounds: str, seconds: int = COOKIE_S
+    ) -> None:
+        """Let somebody in.
+
+        Args:
+            role: Name of a role, or "" where a file says it.
+            grounds: What the session rests on.
+            seconds: Time until it ends.
+        """
+        ends = str(int(time.time()) + seconds)
+        self.set(answer, request, f"{name}|{ends}|{role}|{self._seal(name, ends, role, grounds)}", seconds)
+
+    def set(self, answer: Response, request: Request, value: str, seconds: int, *, name: str = "") -> None:
+        """Set a cookie; without a name, that of the session."""
+        set_cookie(
+            answer, request, name or self.cookie, value, secure=self.secure, base=self.base, seconds=seconds
+        )  # fmt: skip
+
+    def read(self, request: Request, grounds: Callable[[str, str], str | None]) -> tuple[str, str] | None:
+        """Return the name and the role of whose session it is.
+
+        Args:
+            grounds: Returns what a session of a name and role rests on now, ``None`` for nothing.
+        """
+        parts = request.cookies.get(self.cookie, "").split("|")
+        if len(parts) != 4 or not parts[1].isdecimal() or int(parts[1]) < time.time():
+            return None
+        name, ends, role, seal = parts
+        found = grounds(name, role)
+        return (name, role) if found is not None and same(seal, self._seal(name, ends, role, found)) else None
+
+    def _seal(self, name: str, ends: str, role: str, grounds: str) -> str:
+        return derived(self.key, f"session {name} {ends} {role} {grounds}")
+
+
+@dataclass(frozen=True)
 class UserKeeper:
     """Lets in the people of a file, who sign in with their passwords; whom the file no longer names is out at once.
 
-    A session is a cookie that this server signed: the name, when it ends, and a seal that a new password breaks.
+    A new password ends that person's sessions.
 
     Attributes:
         path: The file of users.
@@ -136,12 +191,8 @@ class UserKeeper:
         """Return the person whose session it is; nobody on the way in or out."""
         if request.scope["path"] == LOGIN:
             return None
-        name, _, rest = request.cookies.get(self.cookie, "").partition("|")
-        ends, _, seal = rest.partition("|")
-        user = self.users().get(name)
-        if user is None or not ends.isdecimal() or int(ends) < time.time():
-            return None
-        return self._known(name, user) if same(seal, self._seal(name, ends, user)) else None
+        found = self._sessions.read(request, self._password)
+        return self._known(found[0], self.users()[found[0]]) if found else None
 
     def users(self) -> Mapping[str, User]:
         """Return the people of the file as it is now.
@@ -176,17 +227,20 @@ class UserKeeper:
         if user is None or not right:
             self.tries.wrong(request, name if user else "")
             return self._form(wanted, status=401, wrong="That name and password do not go together.")
-        ends = str(int(time.time()) + COOKIE_S)
         answer = RedirectResponse(own_path(wanted, self.base), 303)
-        session = f"{name}|{ends}|{self._seal(name, ends, user)}"
-        set_cookie(answer, request, self.cookie, session, secure=self.secure, base=self.base)
+        self._sessions.begin(answer, request, name, "", user.password)
         return answer
+
+    @property
+    def _sessions(self) -> Sessions:
+        return Sessions(self.key, self.cookie, self.secure, self.base)
+
+    def _password(self, name: str, role: str) -> str | None:
+        user = self.users().get(name)
+        return user.password if user and not role else None
 
     def _known(self, name: str, user: User) -> Person:
         return Person(name, user.role, derived(self.key, f"form {name} {user.password}"), signs_in=True)
-
-    def _seal(self, name: str, ends: str, user: User) -> str:
-        return derived(self.key, f"session {name} {ends} {user.password}")
 
     def _form(self, wanted: str, *, status: int, wrong: str = "") -> Response:
         return HTMLResponse(render(PACKAGE, "login.html", base=self.base, wanted=wanted, wrong=wrong), status)
@@ -215,7 +269,7 @@ class ProxyKeeper:
     def person(self, request: Request) -> Person | None:
         """Return the person whom the proxy names."""
         name = request.headers.get(self.header, "")
-        if not _NAME.fullmatch(name) or not self._from_proxy(request):
+        if not NAME.fullmatch(name) or not self._from_proxy(request):
             return None
         known = self.users.users().get(name) if self.users else None
         return Person(name, known.role if known else PersonRole.VIEWER, derived(self.key, f"form {name}"))

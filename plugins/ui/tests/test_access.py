@@ -81,15 +81,16 @@ def test_people_sign_in_by_name_and_nobody_else_reads(people: Path) -> None:
         "",
         "vera",
         "vera|9999999999|",
-        "vera|9999999999|00",
-        "edda|{ends}|{seal}",
-        "vera|99{ends}|{seal}",
-        "vera|x|{seal}",
+        "vera|9999999999||00",
+        "edda|{ends}||{seal}",
+        "vera|99{ends}||{seal}",
+        "vera|{ends}|EDITOR|{seal}",
+        "vera|x||{seal}",
     ],
 )
 def test_a_session_that_the_server_did_not_sign_is_none(people: Path, cookie: str) -> None:
     own = signed_in(people, "vera").cookies["leadline-ui"].strip('"')
-    _, ends, seal = own.split("|")
+    _, ends, _, seal = own.split("|")
     web = behind(UserKeeper(people, KEY))
     assert web.get("/", headers={"Cookie": f"leadline-ui={own}"}).status_code == 200
     forged = cookie.format(ends=ends, seal=seal)
