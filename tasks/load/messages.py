@@ -146,8 +146,12 @@ def _plain_message(item: Any) -> Message | None:
         elif kind == "tool_call_response" and known is not None and part.keys() <= _OF_RESPONSE:
             said, id_, name = part.get("response"), part.get("id"), part.get("name")
             if type(said) is str and type(id_) is str and len(said) <= MAX_TEXT and not asks_for_input(said):
-                result: Message = {"role": "tool", "content": said} | ({"tool_call_id": id_} if id_ else {})
-                return result | {"name": name} if isinstance(name, str) else result
+                result: Message = {"role": "tool", "content": said}
+                if id_:
+                    result["tool_call_id"] = id_
+                if isinstance(name, str):
+                    result["name"] = name
+                return result
     if known is None or known == "tool" or type(content) is not str or len(content) > MAX_TEXT:
         return None
     return {"role": known, "content": content}
