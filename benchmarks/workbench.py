@@ -1,26 +1,42 @@
 """Pages of ``leadline ui`` on a store of many runs with one large run, beside bare queries of the same files.
 
-    python -m benchmarks.workbench [--runs 1000] [--rows 1000000]
+    python -m benchmarks.workbench [--runs 1000] [--rows 1000000] [--store FOLDER]
 
-The store is made by SQL, since scoring a million rows is no matter of pages. Each page is asked for three times from
-the application as it is served; the second and third time count. The bare queries read the same Parquet file.
+The store is made by SQL, since scoring a million rows is no matter of pages; it is kept where --store names a folder.
+Each page is asked for three times from the application as it is served, and the second and third time count. Times are
+those of the processor, in all threads, so that others on the machine count little.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
+import shutil
+import socket
+import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
+from urllib.error import URLError
 
 import duckdb
 import orjson
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from leadline.plugins.ui.app import workbench
+from leadline.plugins.ui.site import Person, PersonRole
 from leadline.tasks.db import DATASET_TABLES, literal, run_definitions, sql
+from leadline.tasks.runs.history import RunHistory
+from leadline.tasks.runs.run_index import RunIndex
 from leadline.tasks.store.store import Store
 
 DATASET = """
@@ -30,9 +46,13 @@ SELECT i, 'case-' || i, 'When is high water at berth ' || i || repeat(' please',
        ['At noon.'], [], NULL, ['category ' || hash(i, 2) % 12], '{{}}', NULL
 FROM range({rows} // 2) AS t(i);
 INSERT INTO rows
-SELECT i, i // 2, i % 2, 'High water is at ' || hash(i) % 24 || ':00' || repeat(' or so', (hash(i, 1) % 30)::INTEGER),
+SELECT i, i // 2, i % 2,
+       'High water at ' || i || ' is at ' || hash(i) % 24 || ':00' || repeat(' or so', (hash(i, 1) % 30)::INTEGER),
        [], NULL, NULL, NULL, NULL, NULL, '{{}}', NULL
 FROM range({rows}) AS t(i);
+INSERT INTO digests BY NAME
+SELECT row_id, unhex(md5(question)) AS question, unhex(md5(actual_answer)) AS actual_answer
+FROM rows JOIN cases USING (case_id);
 """
 
 RUN = """
@@ -51,74 +71,170 @@ SELECT DISTINCT slice_column, slice_value, 0 AS metric_id, 0 AS model_id, 0 AS n
 """
 
 
+NIGHT = """
+INSERT INTO evaluators
+SELECT i, 'toy-' || i, 'Toy ' || i, 'generation', 'judge', 'heatmap', 'config {epoch}', '{{}}',
+       '{{"judge": {{"model": "judge-{epoch}"}}}}', 0, 0, NULL
+FROM range(6) AS t(i);
+INSERT INTO metrics
+SELECT i, i // 2, 'metric-' || i % 2, 'Metric ' || i, '', i % 2 = 0, 0, 1, 0.5, true, false, false, false
+FROM range(12) AS t(i);
+INSERT INTO rules (metric_id, question) SELECT metric_id, 'right' FROM metrics;
+INSERT INTO scores
+SELECT m, i, 0, 'scored', NULL, (hash(i, m) % 1000) / 999.0 FROM range(200) AS t(i), range(12) AS s(m);
+INSERT INTO aggregates BY NAME
+SELECT m AS metric_id, i AS model_id, 100 AS n_rows, 100 AS n_scored, 0 AS n_unscored, 0 AS n_not_applicable,
+       '{{}}' AS reasons, {level} + (hash(m, i, {number}) % 100) / 5000.0 AS value, value - 0.05 AS ci_low,
+       value + 0.05 AS ci_high, 0.5 AS threshold, 'pass' AS verdict
+FROM range(12) AS s(m), range(2) AS t(i);
+INSERT INTO slices BY NAME
+SELECT 'category' AS slice_column, 'category ' || c AS slice_value, metric_id, model_id, 8 AS n_rows, 8 AS n_cases,
+       8 AS n_scored, 0 AS n_unscored, value, ci_low, ci_high
+FROM aggregates, range(12) AS t(c);
+"""
+
+LEVELS = ((0, 0.7), (1, 0.7), (1, 0.6))
+"""Epochs and levels of the nightly runs, a part of them each: one change of the judge, and one of the models."""
+
+VARIANTS = 8
+"""Nights of a level that differ; the others are like one of them."""
+
+
 def make_store(root: Path, runs: int, rows: int) -> tuple[Store, str]:
     """Make a store of many small runs and a large one; returns it with the id of the large one."""
     store = Store.open(root)
-    folder = store.dataset("d" * 32)
+    large = store.run("20260102-000000")
+    if large.database.exists():
+        return store, large.id
+    for name, number in (("d", rows), ("e", 200)):
+        _make_dataset(store.dataset(name * 32), number)
+    record = {
+        "schema": 3, "status": "completed", "dataset": "e" * 32, "dataset_name": "harbour", "gate": "fail",
+        "models": ["model-0", "model-1"], "gate_reason": "Right: model-0: 12 answers fail.",
+        "problems_by_fault": {"model": {"high": 1}},
+    }  # fmt: skip
+    counted = {"asked": 1200, "answered": 1200, "input_tokens": 900_000, "output_tokens": 60_000, "cost_usd": 1.5}
+    calls = counted | {
+        "by_evaluator": [{"evaluator": f"toy-{number}", **counted, "cost_usd": 0.25} for number in range(6)]
+    }
+    first = datetime(2023, 4, 8, tzinfo=UTC)
+    nights = root.parent / "nights"
+    nights.mkdir()
+    for number in range(runs):
+        at = number * len(LEVELS) // runs
+        night = nights / f"{at}-{number % VARIANTS}.duckdb"
+        if not night.exists():
+            _make_database(night, NIGHT.format(epoch=LEVELS[at][0], level=LEVELS[at][1], number=number % VARIANTS))
+        run = store.run(f"20260101-{number:06}")
+        run.path.mkdir(parents=True)
+        os.link(night, run.database)
+        own = {
+            "id": run.id, "name": f"nightly {number}", "started": (first + timedelta(days=number)).isoformat(),
+            "rows": 200, "judge_calls": calls, "tags": {"release": "x"} if number % 100 == 0 else {},
+        }  # fmt: skip
+        (run.path / "run.json").write_bytes(orjson.dumps(record | own))
+    large.path.mkdir(parents=True)
+    of_large = {"id": large.id, "dataset": "d" * 32, "dataset_name": "ocean", "rows": rows, "started": "2026-01-02"}
+    (large.path / "run.json").write_bytes(orjson.dumps(record | of_large))
+    _make_database(large.database, RUN.format(rows=rows))
+    return store, large.id
+
+
+def _make_dataset(folder: Path, rows: int) -> None:
     folder.mkdir(parents=True)
     with duckdb.connect() as connection:
         connection.execute(sql("dataset") + DATASET.format(rows=rows))
         for table in DATASET_TABLES:
             connection.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')} (COMPRESSION zstd)")
     (folder / "manifest.json").write_text("{}")
-    record = {
-        "schema": 3, "status": "completed", "dataset": "d" * 32, "dataset_name": "harbour", "gate": "fail",
-        "models": ["model-0", "model-1"], "gate_reason": "Right: model-0: 12 answers fail.",
-        "problems_by_fault": {"model": {"high": 1}},
-    }  # fmt: skip
-    for number in range(runs):
-        run = store.run(f"20260101-{number:06}")
-        run.path.mkdir(parents=True)
-        own = record | {"id": run.id, "name": f"nightly {number}", "started": "2026-01-01T00:00:00+00:00", "rows": 200}
-        (run.path / "run.json").write_bytes(orjson.dumps(own))
-    large = store.run("20260102-000000")
-    large.path.mkdir(parents=True)
-    (large.path / "run.json").write_bytes(
-        orjson.dumps(record | {"id": large.id, "rows": rows, "started": "2026-01-02"})
-    )
-    with duckdb.connect(str(large.database)) as connection:
-        connection.execute(run_definitions() + RUN.format(rows=rows))
-    return store, large.id
 
 
-def _milliseconds(function: object, times: int = 3) -> float:
+def _make_database(path: Path, content: str) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(run_definitions() + content)
+
+
+def _milliseconds(function: Callable[[], object], times: int = 3) -> float:
     took = []
     for _ in range(times):
-        began = time.perf_counter()
-        function()  # type: ignore[operator]
-        took.append(1000 * (time.perf_counter() - began))
-    return median(took[1:])
+        began = time.process_time()
+        function()
+        took.append(1000 * (time.process_time() - began))
+    return median(took[1:] or took)
 
 
-def measure(runs: int, rows: int) -> dict[str, float]:
-    """Return the milliseconds of each page, and of a bare query."""
-    with tempfile.TemporaryDirectory() as folder:
-        store, large = make_store(Path(folder) / "store", runs, rows)
-        web = TestClient(workbench(store))
-        pages = {
-            "runs": "/",
-            "runs, searched": "/?q=nightly+99&sort=problems",
-            "a run": f"/runs/{large}",
-            "cases": f"/cases?run={large}",
-            "cases, last page": f"/cases?run={large}&page={rows // 40}",
-            "cases by metric": f"/cases?run={large}&metric=toy-0.metric&outcome=fails",
-            "cases of a slice": f"/cases?run={large}&slice=category%3Dcategory+3",
-            "cases that fail a question": f"/cases?run={large}&question=right",
-            "cases with words": f"/cases?run={large}&q=berth+{rows // 4}",
-            "a case": f"/runs/{large}/case?case=case-{rows // 4}",
-        }
-        found = {}
-        for name, address in pages.items():
-            assert web.get(address).status_code == 200, address
-            found[name] = _milliseconds(lambda address=address: web.get(address))
-        parquet = literal(store.dataset("d" * 32) / "rows.parquet")
-        with duckdb.connect() as connection:
-            bare = f"SELECT * FROM read_parquet({parquet}) WHERE contains(lower(actual_answer), 'berth {rows // 4}')"
-            found["bare: words in answers"] = _milliseconds(lambda: connection.execute(bare).fetchall())
-            found["bare: 40 rows"] = _milliseconds(
-                lambda: connection.execute(f"SELECT * FROM read_parquet({parquet}) LIMIT 40").fetchall()
-            )
-        return found
+def _start(store: Store) -> float:
+    """Return the milliseconds of the processor until the command answers."""
+    address = ("127.0.0.1", _free_port())
+    command = [sys.executable, "-m", "leadline.cli.main", "ui", "--store", str(store.root), "--port", str(address[1])]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(1000):
+            try:
+                urllib.request.urlopen(f"http://{address[0]}:{address[1]}/health", timeout=5).close()
+                break
+            except URLError:
+                time.sleep(0.02)
+        user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+        return 1000 * (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        return int(listening.getsockname()[1])
+
+
+def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, float]]:
+    """Yield the milliseconds of each page, and of a bare query."""
+    shutil.rmtree(store.root / "history", ignore_errors=True)
+    yield "start to the first answer", _start(store)
+    app = workbench(store)
+
+    async def as_editor(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["person"] = Person("anna", PersonRole.EDITOR, "proof")
+        await app(scope, receive, send)
+
+    web = TestClient(as_editor)
+    history = RunHistory(store, RunIndex(store))
+    yield "runs read for the first time", _milliseconds(lambda: history.gather(3600), 1)
+    draw = {"csrf": "proof", "run": large, "metric": "toy-0.metric", "n": "200", "how": "uniform", "set": "labels"}
+    drawn = web.post("/labels/draw", data=draw)
+    assert drawn.status_code == 200, drawn.text[-300:]
+    queue = "/labels/labels/queue?metric=toy-0.metric"
+    pages = {
+        "runs": "/",
+        "runs, searched": "/?q=nightly+99&sort=problems",
+        "a run": f"/runs/{large}",
+        "cases": f"/cases?run={large}",
+        "cases, last page": f"/cases?run={large}&page={rows // 40}",
+        "cases by metric": f"/cases?run={large}&metric=toy-0.metric",
+        "cases by metric, failing": f"/cases?run={large}&metric=toy-0.metric&outcome=fails",
+        "cases of a slice": f"/cases?run={large}&slice=category%3Dcategory+3",
+        "cases that fail a question": f"/cases?run={large}&question=right",
+        "cases with words": f"/cases?run={large}&q=berth+{rows // 4}",
+        "cases of all runs with words": f"/cases?q=berth+{rows // 4}",
+        "a case": f"/runs/{large}/case?case=case-{rows // 4}",
+        "labels": "/labels",
+        "the next case of a queue": queue,
+        "trends": "/trends?dataset=harbour",
+        "trends, 1,000 runs": "/trends?dataset=harbour&last=1000",
+        "trends of a slice": "/trends?dataset=harbour&last=1000&slice=category%3Dcategory+3",
+        "costs": "/costs",
+        "costs by judge": "/costs?by=judge&days=all",
+        "work": "/work",
+    }
+    for name, address in pages.items():
+        assert web.get(address).status_code == 200, address
+        yield name, _milliseconds(partial(web.get, address))
+    parquet = literal(store.dataset("d" * 32) / "rows.parquet")
+    with duckdb.connect() as connection:
+        bare = f"SELECT * FROM read_parquet({parquet}) WHERE contains(lower(actual_answer), 'berth {rows // 4}')"
+        yield "bare: words in answers", _milliseconds(lambda: connection.execute(bare).fetchall())
+        few = f"SELECT * FROM read_parquet({parquet}) LIMIT 40"
+        yield "bare: 40 rows", _milliseconds(lambda: connection.execute(few).fetchall())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -126,9 +242,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--store", type=Path, help="a folder in which the store is kept for the next time")
     chosen = parser.parse_args(arguments)
-    for name, took in measure(chosen.runs, chosen.rows).items():
-        print(f"{name:28} {took:8.0f} ms")
+    with tempfile.TemporaryDirectory() as folder:
+        store, large = make_store((chosen.store or Path(folder)) / "store", chosen.runs, chosen.rows)
+        for name, took in measure(store, large, chosen.rows):
+            print(f"{name:28} {took:8.0f} ms", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{chosen.runs:,} runs, one of {chosen.rows:,} rows; the process peaked at {peak:.2f} GiB with making the store"

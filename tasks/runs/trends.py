@@ -24,7 +24,7 @@ from leadline.tasks.ground.numbers import duration, figure, money
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunLine
-from leadline.tasks.statistics.change_points import LevelChange, LevelSeries, find_changes
+from leadline.tasks.statistics.change_points import MOST_POINTS, LevelChange, LevelSeries, find_changes
 from leadline.tasks.store.store import Store
 
 OF_RUNS: Final[Mapping[str, str]] = {
@@ -301,7 +301,10 @@ class Trends:
         return [line for line in self.history.index.lines() if line.has_report and dataset in ("", line.dataset)]
 
     def lately(self) -> tuple[list[TrendChange], int]:
-        """Return what changed lately over the whole store, the largest first, and how many series were looked at."""
+        """Return what changed lately over the whole store, the largest first, and how many series were looked at.
+
+        Of each dataset it looks at the last runs, as many as a change is looked for in.
+        """
         state = self._now()
         with self._lock:
             if self._state != state:
@@ -315,11 +318,14 @@ class Trends:
 
     def _found(self, runs: Sequence[RunLine], again: Sequence[RunLine]) -> tuple[list[TrendChange], int]:
         by_dataset: defaultdict[str, list[RunLine]] = defaultdict(list)
-        for line in (*runs, *again):
+        for line in runs:
+            by_dataset[line.dataset] = [*by_dataset[line.dataset][1 - MOST_POINTS :], line]
+        for line in again:
             by_dataset[line.dataset].append(line)
-        names = {line.id: line.dataset for line in (*runs, *again)}
+        names = {line.id: dataset for dataset, of_it in by_dataset.items() for line in of_it}
+        looked_at = [line for of_it in by_dataset.values() for line in of_it]
         lines: defaultdict[tuple[str, str, str, str], list[dict[str, Any]]] = defaultdict(list)
-        for point in self.history.lines("leading", [*runs, *again]):
+        for point in self.history.lines("leading", looked_at):
             lines[names[point["run"]], point["measure"], point["evaluator"], point["metric"]].append(point)
         series = [
             trend

@@ -21,6 +21,9 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 16, 26, 46
 STYLES: Final = 6
 """Colours and shapes of series; further ones begin again."""
 
+MOST_POINTS: Final = 240
+"""Points of a series up to which all are drawn: of more, marks would hide each other."""
+
 _LABELS: Final = 7
 _STEPS: Final = 5
 
@@ -73,6 +76,7 @@ class Chart:
         ticks: Values of the vertical axis, with their places.
         days: Days of the horizontal axis, with their places.
         threshold: Where the last threshold lies, and what it is; ``None`` without one.
+        together: Neighbours of which only the lowest and the highest are drawn; 1 if all are.
     """
 
     series: tuple[DrawnSeries, ...]
@@ -80,6 +84,7 @@ class Chart:
     days: tuple[tuple[int, str], ...]
     marks: tuple[ChartMark, ...]
     threshold: tuple[int, str] | None
+    together: int
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
@@ -91,7 +96,8 @@ class Chart:
 def draw(trends: Sequence[Trend], runs: Sequence[RunLine]) -> Chart | None:
     """Return the chart of some series over runs; ``None`` where there is nothing to draw."""
     places = {run.id: number for number, run in enumerate(runs)}
-    shown = [[point for point in trend.points if point.run.id in places] for trend in trends]
+    every = [[point for point in trend.points if point.run.id in places] for trend in trends]
+    shown = [_drawn(trend, of) for trend, of in zip(trends, every, strict=True)]
     again = [[point for point in trend.again if point.run.id in places] for trend in trends]
     points = [point for of in (*shown, *again) for point in of if point.value is not None]
     if not points:
@@ -139,7 +145,30 @@ def draw(trends: Sequence[Trend], runs: Sequence[RunLine]) -> Chart | None:
         tuple((x(run), run.day[:10]) for run in runs[::apart]),
         tuple(ChartMark(x(run), kind, text) for run, kind, text in _marks(trends, runs)),
         (y(limits[-1]), trends[0].shown(limits[-1])) if limits else None,
+        max(map(_together, every)),
     )
+
+
+def _drawn(trend: Trend, points: list[TrendPoint]) -> list[TrendPoint]:
+    """Return the points of a series that are drawn: all, or the lowest and the highest of each short stretch of runs.
+
+    No change of a level is lost, nor an end of an epoch.
+    """
+    together = _together(points)
+    if together == 1:
+        return points
+    first = {trend.points[start].run.id for start in trend.starts} | _changed(trend)
+    starts = [place for place, point in enumerate(points) if point.run.id in first]
+    kept = {0, len(points) - 1, *starts, *(place - 1 for place in starts if place)}
+    known = [(point.value, place) for place, point in enumerate(points) if point.value is not None]
+    for at in range(0, len(known), together):
+        kept |= {min(known[at : at + together])[1], max(known[at : at + together])[1]}
+    return [points[place] for place in sorted(kept)]
+
+
+def _together(points: Sequence[TrendPoint]) -> int:
+    """Return the number of neighbours of which only the lowest and the highest are drawn, 1 if all are."""
+    return math.ceil(len(points) * 2 / MOST_POINTS) if len(points) > MOST_POINTS else 1
 
 
 def _changed(trend: Trend) -> set[str]:

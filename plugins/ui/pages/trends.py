@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.plugins.ui.pages.trend_chart import draw
-from leadline.plugins.ui.site import Site, asked, number, shows
+from leadline.plugins.ui.site import Pager, Site, asked, number, pager, shows
 from leadline.tasks.compare.rescored import EpochJoin, join_epochs
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.history import RunHistory
@@ -22,6 +22,9 @@ from leadline.tasks.runs.trends import MEASURES, OF_RUNS, Trend, TrendChange, Tr
 
 PATIENCE_S: Final = 2.0
 """Seconds that a page spends on reading runs that were never read; it says how many are left."""
+
+PAGE: Final = 100
+"""Runs of the table on one page."""
 
 LASTS: Final = (30, 60, 120, 365, 1000)
 """Numbers of runs that a reader may look at."""
@@ -74,12 +77,13 @@ def routes(site: Site) -> list[Route]:
         shown = [trend for trend in found if wanted["model"] in ("", trend.subject.model)] or found
         last = number(wanted["last"], LASTS[1])
         runs = _runs_of(shown)[-last:]
+        place = pager(request, len(runs), PAGE)
         return site.page(
             request, "trends.html", asked=wanted | {"of": of, "measure": measure, "last": last}, left=left,
             datasets=[(name, name) for name in datasets], subjects=_subjects(choices), lasts=LASTS,
             measures=_measures(known), models=[(name, name) for name in models], runs=runs,
             slices=[(name, name) for name in ((known or {}).get("slices") or ())[:MOST_SLICES]],
-            chart=draw(shown, runs), table=_table(shown, runs), trends=shown,
+            chart=draw(shown, runs), table=_table(shown, runs, place), pager=place, trends=shown,
             epochs=_epochs(site, shown, runs, trends.runs(wanted["dataset"])),
             changes=[trend.about(change) for trend in shown for change in trend.changes],
             news=news[:MOST_NEWS], n_news=len(news), looked_at=looked_at, link_to=lambda change: _link(site, change),
@@ -140,14 +144,14 @@ def _runs_of(trends: Sequence[Trend]) -> list[RunLine]:
     return sorted(known.values(), key=lambda line: (line.day, line.id))
 
 
-def _table(trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLine, list[Any], bool]]:
-    """Return the chart's numbers, the newest run first: each run with its points, and whether its dataset is new."""
+def _table(trends: Sequence[Trend], runs: Sequence[RunLine], place: Pager) -> list[tuple[RunLine, list[Any], bool]]:
+    """Return a page of the chart's numbers, the newest run first: each with its points, and if its dataset is new."""
     points = [{point.run.id: point for point in trend.points} for trend in trends]
     before = {run.id: earlier for earlier, run in pairwise(runs)}
     return [
         (run, [of.get(run.id) for of in points], _is_new(run, before.get(run.id)))
-        for run in reversed(runs)
-    ]  # fmt: skip
+        for run in runs[::-1][place.offset : place.last]
+    ]
 
 
 def _is_new(run: RunLine, before: RunLine | None) -> bool:

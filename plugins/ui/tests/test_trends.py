@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
 import numpy as np
+import pytest
 from starlette.testclient import TestClient
 
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.pages import trends as module
+from leadline.plugins.ui.pages.trend_chart import MOST_POINTS, draw
 from leadline.tasks.runs import run_index
 from leadline.tasks.runs.history import RunHistory
-from leadline.tasks.runs.run_index import RunIndex
+from leadline.tasks.runs.run_index import RunIndex, line_of
+from leadline.tasks.runs.trends import Trend, TrendPoint, TrendSubject
+from leadline.tasks.statistics.change_points import LevelChange
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
 
@@ -77,6 +82,38 @@ def test_every_point_links_to_its_run_and_the_table_has_the_same_numbers(store: 
         assert f": {value} (" in chart
         assert value in table
     assert "production" in chart
+
+
+def test_of_many_runs_extremes_changes_and_ends_of_epochs_are_drawn(store: Store) -> None:
+    started = [(START + timedelta(hours=number)).isoformat() for number in range(1000)]
+    runs = [line_of(store.run(f"20260901-{number:04}"), {"started": at}) for number, at in enumerate(started)]
+    points = tuple(
+        TrendPoint(run, 0.1 if number == 333 else 0.5 + number % 7 / 100, config="a" if number < 501 else "b")
+        for number, run in enumerate(runs)
+    )
+    changes = (LevelChange(777, 0.5, 0.6, 0.05, 0.15, 0.01, same_sample=True),)
+    trend = Trend(TrendSubject("sample", "value", "bleu", "bleu_1"), "BLEU", points, True, True, changes)
+    chart = draw([trend], runs)
+    assert chart
+    [series] = chart.series
+    drawn = {point.run for point in series.points}
+    assert {runs[kept].id for kept in (0, 333, 500, 501, 776, 777, 999)} <= drawn
+    assert len(drawn) <= MOST_POINTS + 7
+    assert (len(series.lines), chart.together) == (2, 9)
+    assert [point.run for point in series.points if point.changed] == [runs[777].id]
+    few = draw([replace(trend, points=points[:MOST_POINTS], changes=())], runs[:MOST_POINTS])
+    assert few
+    assert (len(few.series[0].points), few.together) == (MOST_POINTS, 1)
+
+
+def test_the_table_comes_a_page_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights(store, [0.71, 0.72, 0.73])
+    monkeypatch.setattr(module, "PAGE", 2)
+    web = reader(store)
+    tables = [web.get(f"/trends?page={page}").text.split("</svg>\n</div>", 1)[1] for page in (1, 2)]
+    assert [[value in table for value in ("71 %", "72 %", "73 %")] for table in tables] == [
+        [False, True, True], [True, False, False]
+    ]  # fmt: skip
 
 
 def test_a_change_of_the_configuration_breaks_the_line_and_is_named_and_no_change_is_told_across_it(

@@ -99,7 +99,7 @@ def _draw_of_model(
 ) -> list[Drawn]:
     """Return rows of one model."""
     _, of_row = np.unique(judged.clusters[rows], return_inverse=True)
-    members = [rows[of_row == number] for number in range(int(of_row.max()) + 1)]
+    members = np.split(rows[np.argsort(of_row, kind="stable")], np.cumsum(np.bincount(of_row))[:-1])
     strata = dict(zip(of_row.tolist(), strata_of(judged, rows, how), strict=True))
     parts = [strata[number] for number in range(len(members))]
     order = sorted(range(len(members)), key=lambda number: _rank(seed, judged.cases[members[number][0]]))
