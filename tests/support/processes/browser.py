@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -22,6 +23,12 @@ FLAGS: Final = (
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
     "--remote-debugging-port=0",
 )  # fmt: skip
+
+_AXE: Final = """
+axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
+  .then(({violations}) => violations.flatMap(({id, nodes}) => nodes.map((node) =>
+    `${id}: ${node.html.slice(0, 200)} ${node.failureSummary.replace(/\\s+/g, " ").slice(0, 300)}`)))
+"""
 
 
 def find_browser() -> str | None:
@@ -49,7 +56,7 @@ class Page:
         message = {"id": self._number, "method": method, "params": params}
         self._socket.send(json.dumps(message | ({"sessionId": self._session} if self._session else {})))
         while True:
-            reply = json.loads(self._socket.recv(timeout=60))
+            reply = json.loads(self._socket.recv(timeout=120))
             if reply.get("id") == self._number:
                 if "error" in reply:
                     raise RuntimeError(f"{method}: {reply['error']}")
@@ -102,6 +109,12 @@ class Page:
     def text(self, selector: str) -> str:
         """Return the text that an element shows."""
         return str(self.js(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+    def violations(self) -> list[str]:
+        """Return what axe finds against WCAG 2.2 at the levels A and AA: the rule, and where."""
+        axe = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+        self.js(f"if (!window.axe) {{ {axe} }}")
+        return list(self.js(_AXE))
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """Set the size of the view and the colours that the reader prefers."""
