@@ -319,7 +319,9 @@ class Trends:
     def _found(self, runs: Sequence[RunLine], again: Sequence[RunLine]) -> tuple[list[TrendChange], int]:
         by_dataset: defaultdict[str, list[RunLine]] = defaultdict(list)
         for line in runs:
-            by_dataset[line.dataset] = [*by_dataset[line.dataset][1 - MOST_POINTS :], line]
+            by_dataset[line.dataset].append(line)
+        for dataset, of_it in by_dataset.items():
+            by_dataset[dataset] = of_it[-MOST_POINTS:]
         for line in again:
             by_dataset[line.dataset].append(line)
         names = {line.id: dataset for dataset, of_it in by_dataset.items() for line in of_it}

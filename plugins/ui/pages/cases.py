@@ -169,12 +169,28 @@ def _find_everywhere(
     if not present:
         return [], 0
     files = {table: [str(folder / f"{table}.parquet") for folder in present] for table in ("cases", "rows")}
-    asked = {**files, "words": list(words), "limit": limit, "offset": offset}
+    everywhere = sql("ui_cases/everywhere").format(
+        in_answer=_all("{in_answer}", words), in_case=_all("{in_case}", words)
+    )
     with connect() as connection:
-        lines = records(connection, sql("ui_cases/everywhere"), asked)
+        lines = records(connection, everywhere, {**files, **_named(words), "limit": limit, "offset": offset})
     for line in lines:
         line["run"] = newest[line["dataset"]]
     return lines, lines[0]["total"] if lines else 0
+
+
+def _named(words: Sequence[str]) -> dict[str, str]:
+    return {f"word_{place}": word for place, word in enumerate(words)}
+
+
+def _all(condition: str, words: Sequence[str]) -> str:
+    """Return the condition that another holds for every word."""
+    parts = {"in_case": sql("ui_cases/in_case"), "in_answer": sql("ui_cases/in_answer")}
+    held = [
+        condition.format(word=name, **{part: text.format(word=name) for part, text in parts.items()})
+        for name in _named(words)
+    ]
+    return " AND ".join(held) or "true"
 
 
 def _filter(wanted: Mapping[str, str]) -> CaseFilter:
@@ -223,20 +239,20 @@ def find_rows(
         limit: Answers at most.
         offset: Answers before them.
     """
-    words = {f"word_{place}": word for place, word in enumerate(chosen.words)}
-    has_words = " AND ".join(sql("ui_cases/has_words").format(word=name) for name in words)
     ((trials,),) = connection.execute(sql("ui_cases/metric_trials"), {"metric": metric["metric_id"]}).fetchall()
     measured = sql("ui_cases/measured_often") if trials else sql("ui_cases/measured_once")
     asked: dict[str, Any] = {
         "metric": metric["metric_id"], "threshold": metric["threshold"], "upper": metric["higher_is_better"],
         "outcome": chosen.outcome, "model": chosen.model, "question": chosen.question, "problem": chosen.problem,
-        "slice": chosen.slice, **words,
+        "slice": chosen.slice, **_named(chosen.words),
     }  # fmt: skip
     cluster = "true"
     if chosen.cluster is not None:
         cluster = sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters"))
         asked["cluster"] = chosen.cluster
-    hits = sql("ui_cases/hits").format(measured=measured, words=has_words or "true", cluster=cluster)
+    hits = sql("ui_cases/hits").format(
+        measured=measured, words=_all(sql("ui_cases/has_words"), chosen.words), cluster=cluster
+    )
     connection.execute(hits, asked)
     place = {"upper": metric["higher_is_better"], "limit": limit, "offset": offset}
     found = records(connection, sql("ui_cases/found"), place)

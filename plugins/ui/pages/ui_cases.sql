@@ -117,10 +117,17 @@ FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)
 WHERE rows.row_id IN (SELECT unnest($rows::UINTEGER[]));
 
 -- statement: has_words
--- Names in braces are filled in: one line for each word of a search.
-(rows.case_id IN (SELECT case_id FROM cases WHERE contains(lower(question), ${word}) OR contains(lower(case_key), ${word}))
-    OR contains(lower(rows.actual_answer), ${word})
+-- Names in braces are filled in: one line for each word of a search. A pattern finds a word in half the time that texts in
+-- small letters take.
+(rows.case_id IN (SELECT case_id FROM cases WHERE {in_case})
+    OR {in_answer}
     OR len(list_filter(rows.retrieved_context, lambda chunk: contains(lower(chunk.content), ${word}))) > 0)
+
+-- statement: in_case
+(regexp_matches(question, '(?i)' || regexp_escape(${word})) OR regexp_matches(case_key, '(?i)' || regexp_escape(${word})))
+
+-- statement: in_answer
+coalesce(regexp_matches(actual_answer, '(?i)' || regexp_escape(${word})), false)
 
 -- statement: failing_metrics
 -- The metrics that the page's rows fail, worst role first.
@@ -131,27 +138,26 @@ WHERE row_id IN (SELECT unnest($rows::UINTEGER[])) AND rules.role <> 'informatio
 GROUP BY row_id;
 
 -- statement: everywhere
--- Cases of the datasets of all runs in which every word of a search stands: in the question, or in one answer.
+-- Cases of the datasets of all runs in which every word of a search stands: in the question, or in one answer. Names in
+-- braces are filled in.
 WITH asked AS (
-    SELECT parse_path(filename)[-2] AS dataset, case_id, case_key, question
-    FROM read_parquet($cases, filename = true)
-), answered AS (
-    SELECT parse_path(filename)[-2] AS dataset, case_id, row_id, actual_answer
+    SELECT filename, case_id, case_key, question FROM read_parquet($cases, filename = true)
+), answered AS MATERIALIZED (
+    SELECT parse_path(filename)[-2] AS dataset, case_id, left(any_value(actual_answer), 300) AS answer
     FROM read_parquet($rows, filename = true)
-    WHERE len(list_filter($words, lambda word: NOT coalesce(contains(lower(actual_answer), word), false))) = 0
+    WHERE {in_answer}
+    GROUP BY ALL
 ), found AS (
-    SELECT dataset, case_id FROM asked
-    WHERE len(list_filter($words, lambda word:
-        NOT coalesce(contains(lower(question), word), false) AND NOT contains(lower(case_key), word))) = 0
+    SELECT parse_path(filename)[-2] AS dataset, case_id FROM asked WHERE {in_case}
     UNION
     SELECT dataset, case_id FROM answered
 )
 SELECT
-    dataset, case_key AS "case", left(question, 300) AS question, left(any_value(actual_answer), 300) AS answer,
-    count(*) OVER () AS total
-FROM found JOIN asked USING (dataset, case_id) LEFT JOIN answered USING (dataset, case_id)
-GROUP BY ALL
-ORDER BY dataset, case_key
+    found.dataset, case_key AS "case", left(question, 300) AS question, answer, count(*) OVER () AS total
+FROM found
+JOIN asked ON asked.case_id = found.case_id AND parse_path(asked.filename)[-2] = found.dataset
+LEFT JOIN answered ON answered.case_id = found.case_id AND answered.dataset = found.dataset
+ORDER BY found.dataset, case_key
 LIMIT $limit OFFSET $offset;
 
 -- statement: dialogues
