@@ -68,25 +68,25 @@ def share_of(answers: list[list[ChangeAnswer]], verdict: str) -> float:
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 def test_a_model_compared_with_itself_fails_no_more_often_than_declared(margin: float) -> None:
     makes = [shares(40), shares(12, changed=0.4), numbers(30), copies(12, 4)]
-    answers = simulate(makes, margin, 600)
-    assert share_of(answers, "fail") <= at_most(ALPHA, 600)
+    answers = simulate(makes, margin, 300)
+    assert share_of(answers, "fail") <= at_most(ALPHA, 300)
     changed = np.mean([any(answer.change != "none shown" for answer in found) for found in answers])
-    assert changed <= at_most(ALPHA, 600)
+    assert changed <= at_most(ALPHA, 300)
 
 
 @pytest.mark.parametrize(
     "make", [shares(150, -0.05), numbers(40, -0.05), copies(20, 3, -0.05), rare_losses(100, 0.1), rare_losses(50, 0.1)]
 )
 def test_a_model_that_is_worse_by_just_the_margin_seldom_passes_or_fails(make: Make) -> None:
-    answers = simulate([make], 0.05, 1000)
-    assert share_of(answers, "pass") <= at_most(0.04, 1000)
-    assert share_of(answers, "fail") <= at_most(0.03, 1000)
+    answers = simulate([make], 0.05, 400)
+    assert share_of(answers, "pass") <= at_most(0.04, 400)
+    assert share_of(answers, "fail") <= at_most(0.03, 400)
 
 
 @pytest.mark.parametrize("n", [20, 50, 100])
 @pytest.mark.parametrize("candidate", WORSE, ids=lambda candidate: candidate.name)
 def test_rare_losses_that_were_not_seen_do_not_pass(candidate: Candidate, n: int) -> None:
-    assert passes(candidate, n, 500, seed=6) <= at_most(0.04, 500)
+    assert passes(candidate, n, 250, seed=6) <= at_most(0.04, 250)
 
 
 @pytest.mark.parametrize("candidate", [NEEDED[0], NEEDED[1], NEEDED[3]], ids=lambda candidate: candidate.name)
@@ -96,13 +96,13 @@ def test_as_many_more_cases_as_are_asked_for_decide_about_four_times_in_five(can
 
 
 def test_a_regression_in_one_metric_of_many_is_not_hidden_by_the_others() -> None:
-    answers = simulate([numbers(60, -0.2), *[numbers(60)] * 4], 0.0, 200)
+    answers = simulate([numbers(60, -0.2), *[numbers(60)] * 4], 0.0, 100)
     assert np.mean([found[0].verdict == "fail" for found in answers]) > 0.99
 
 
 @pytest.mark.parametrize("make", [numbers, lambda n, effect: shares(n, effect, changed=0.3)])
 def test_the_detectable_difference_is_found_four_times_in_five(make: Callable[[int, float], Make]) -> None:
-    n, times = 100, 600
+    n, times = 100, 300
     seen = measure(make(4000, 0.0)(np.random.default_rng(8)))
     smallest = detectable(seen, ALPHA)
     assert smallest is not None

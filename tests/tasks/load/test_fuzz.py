@@ -106,7 +106,7 @@ FIELDS = ("case", "model", "question", "expected_answer", "actual_answer", "retr
 names = st.sampled_from(FIELDS) | st.text(max_size=8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.dictionaries(names, values, max_size=6), max_size=4), st.sampled_from(("jsonl", "json")))
 def test_any_json_is_loaded_or_refused(made: list[dict[str, Any]], kind: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +118,7 @@ def test_any_json_is_loaded_or_refused(made: list[dict[str, Any]], kind: str) ->
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.lists(cells, min_size=1, max_size=4), min_size=1, max_size=5),
     st.sampled_from(",;\t|:^"),
