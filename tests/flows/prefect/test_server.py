@@ -382,20 +382,9 @@ def test_a_new_database_is_the_one_that_prefects_migrations_make(tmp_path: Path)
 
 
 @pytest.mark.e2e
-def test_a_server_that_is_stopped_has_the_whole_history(home: Path) -> None:
-    prefect_server.start(free_port())
-    assert python(FLOW).stdout.split() == ["kept", "50"]
-    prefect_server.stop()
-    assert history(home) == ({"COMPLETED": 50}, 150, ["COMPLETED"])
-    with sqlite3.connect(home / "prefect.db") as database:
-        assert database.execute("SELECT count(*) FROM events").fetchone()[0] >= 150
-
-
-@pytest.mark.e2e
 @pytest.mark.usefixtures("home")
 def test_a_server_ends_when_it_is_not_used() -> None:
     kept = prefect_server.start(free_port(), idle_minutes=0.05)
-    assert python(FLOW).stdout.split() == ["kept", "50"]
     deadline = time.monotonic() + 60
     while running() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -520,13 +509,7 @@ def test_no_module_imports_the_working_directorys_own_rooms() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.usefixtures("home", "_own_modules")
-def test_a_server_starts_beside_the_working_directorys_own_rooms() -> None:
-    assert answers(prefect_server.start(free_port()).api, timeout=30)
-
-
-@pytest.mark.e2e
-def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
+def test_a_kept_server_starts_answers_and_has_the_whole_history_when_it_has_stopped(home: Path) -> None:
     leadline = [sys.executable, "-P", "-m", "leadline.cli.main", "service", "server"]
 
     def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -550,13 +533,18 @@ def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
     assert python(FLOW).stdout.split() == ["kept", "50"]
     assert ask("stop").returncode == 0
     assert not answers(f"{url}/api")
+    assert history(home) == ({"COMPLETED": 50}, 150, ["COMPLETED"])
+    with sqlite3.connect(home / "prefect.db") as database:
+        assert database.execute("SELECT count(*) FROM events").fetchone()[0] >= 150
     assert json.loads(ask("status", "--json").stdout) == {"running": False}
     assert "No server is running" in ask("stop").stderr
 
 
 @pytest.mark.e2e
-def test_a_kept_server_that_was_killed_is_noticed_and_can_be_started_anew(home: Path) -> None:
+@pytest.mark.usefixtures("home", "_own_modules")
+def test_a_server_starts_beside_the_working_directorys_own_rooms_and_anew_when_it_was_killed() -> None:
     first = prefect_server.start(free_port())
+    assert answers(first.api, timeout=30)
     os.killpg(first.pid, signal.SIGKILL)
     with suppress(ChildProcessError):
         os.waitpid(first.pid, 0)
