@@ -83,9 +83,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order[item.path])
 
 
-def pytest_collection_finish() -> None:
-    """Take all that collecting has made out of the garbage collector's sight: thousands of tests are not garbage."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep all that collecting makes out of the garbage collector's sight: thousands of tests are not garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -239,6 +239,7 @@ def test_a_run_on_dask_stops_when_decided_where_it_stops_here_even_if_a_worker_i
 
 
 @pytest.mark.e2e
+@pytest.mark.soak
 def test_whose_flips_they_are_is_found_on_dask_as_it_is_here_even_if_a_worker_is_killed_in_the_last_part(
     farm: DaskFarm, tmp_path: Path
 ) -> None:

@@ -368,6 +368,7 @@ def main() -> None:
     sys.path.remove(str(ROOT))  # from PYTHONPATH, before Python's own
     packages = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
     sys.path.insert(packages, str(ROOT))  # before the checkout that is installed, where this is another one
+    gc.disable()  # while modules are imported, next to nothing is garbage
     for name in (*IMPORTED, *sys.argv[2:]):
         import_module(name)
     client = Later(READ_SETTINGS, _read_settings)
@@ -377,6 +378,7 @@ def main() -> None:
     _forget_logging()
     gc.collect()
     gc.freeze()
+    gc.enable()
     channel = socket.socket(fileno=int(sys.argv[1]))
     while True:
         start, streams = _next_program(channel)
