@@ -11,6 +11,7 @@ import pytest
 from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.evaluators.settings import JudgeConfig, JuryConfig, Settings
 from leadline.tasks.judges.labels.judge_comparison import compare_judges, costs_of
+from leadline.tasks.judges.labels.judge_improvement import level_of_try, outcome_of, require_labels
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric
 from leadline.tasks.judges.labels.judging import JudgedLabels, Judging, RowVerdict
 from leadline.tasks.judges.labels.jury_training import HeldOut, train_jury
@@ -220,3 +221,42 @@ def test_numbers_without_bounds_teach_no_weights():
     labelled, metric = _labelled(TRUTH), _metric(share=False, high=math.inf)
     with pytest.raises(UsageError, match="no bounds"):
         train_jury(_jury(), {name: _judged(labelled, TRUTH, metric) for name in "abc"})
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "binary", "enough"),
+    [(15, 5, True, True), (5, 15, True, True), (15, 4, True, False), (16, 4, True, False), (4, 16, True, False),
+     (20, 0, False, True), (19, 0, False, False)],
+)  # fmt: skip
+def test_a_judge_is_improved_by_twenty_labels_in_each_half_and_five_of_each_kind(good, bad, binary, enough):
+    plenty, half = _labelled(TRUTH), _labelled([1.0] * good + [0.0] * bad)
+    for halves in ((plenty, half), (half, plenty)):
+        if enough:
+            require_labels(halves, binary=binary)
+        else:
+            with pytest.raises(UsageError, match="Label about"):
+                require_labels(halves, binary=binary)
+
+
+def test_all_tries_on_a_held_out_half_together_err_no_more_than_one_test():
+    levels = [level_of_try(tried) for tried in range(1, 1000)]
+    assert levels[0] == pytest.approx(0.025)
+    assert 0.049 < sum(levels) < 0.05
+
+
+def test_a_candidate_is_better_only_at_its_level_and_without_rows_lost():
+    labelled, metric = _labelled(TRUTH), _metric()
+    one, other = (_judged(labelled, _right(TRUTH, accuracy, 1), metric) for accuracy in (0.8, 0.95))
+
+    def outcome(present, candidate, alpha=0.05, lost=0):
+        found = compare_judges({"present": present, "candidate": candidate}, {}, alpha=alpha)
+        return outcome_of(found, "present", "candidate", lost), found.pairs[0]
+
+    assert [outcome(one, other)[0], outcome(other, one)[0], outcome(one, one)[0]] == [
+        "better",
+        "worse",
+        "not told apart",
+    ]
+    assert outcome(one, other, lost=1)[0] == "not told apart"
+    assert outcome(one, other, alpha=1e-12)[0] == "not told apart"
+    assert outcome(one, other, alpha=1e-3)[1].low < outcome(one, other)[1].low
