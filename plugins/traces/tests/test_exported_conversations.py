@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import random
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from leadline.evaluators.data import calls_of, turns_of
 from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
 from leadline.plugins.traces.tests.test_exports import broken
+from leadline.plugins.traces.tests.test_redrawn_samples import redrawn
 from leadline.plugins.traces.trace_format import Traces
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.source import SourceFile
@@ -85,35 +84,6 @@ def written(folder: Path, content: str | list[Any], name: str = "export.jsonl") 
 @pytest.mark.parametrize(("name", "expected"), FILES.items())
 def test_an_export_is_one_conversation(name: str, expected: Numbers) -> None:
     assert numbers(only(path_of(name))) == expected
-
-
-ID: Final = re.compile(r"\b(?:call_\w{20,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{16})\b")
-BASE64_ID: Final = re.compile(r'(?<=_id": ")(?:[A-Za-z0-9+/]{11}=|[A-Za-z0-9+/]{22}==)(?=")')
-DAY: Final = re.compile(r"(?:2025-08-22|2025-09-30|2025-12-04|2026-11-22)(?=[T ])")
-
-
-def redrawn(text: str, chance: random.Random) -> str:
-    """Return an export with other ids, and times of another day."""
-    new: dict[str, str] = {}
-
-    def drawn(found: re.Match[str]) -> str:
-        old = found[0]
-        if old.endswith("="):
-            size = len(base64.b64decode(old))
-            return new.setdefault(old, base64.b64encode(chance.randbytes(size)).decode())
-        hexed = re.sub("[0-9a-f]", lambda _: chance.choice("0123456789abcdef"), old.removeprefix("call_"))
-        return new.setdefault(old, old[: -len(hexed)] + hexed if old.startswith("call_") else hexed)
-
-    text = BASE64_ID.sub(drawn, ID.sub(drawn, text))
-    assert len(new) >= 4
-    return re.sub(r'(?<=_unix_nano": )1795310', "1795999", DAY.sub("2031-02-03", text))
-
-
-@pytest.mark.parametrize("name", [name for name in FILES if name != FLAT])
-def test_other_ids_and_times_give_equal_conversations(tmp_path: Path, name: str) -> None:
-    changed = redrawn(text_of(name), random.Random(7))
-    assert changed != text_of(name)
-    assert only(written(tmp_path, changed, name)) == only(path_of(name))
 
 
 def test_observations_give_one_conversation_in_any_order_and_packing(tmp_path: Path) -> None:
