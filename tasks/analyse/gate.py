@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.ground import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import LEAST_CASES
+from leadline.tasks.analyse.findings.finding import row_noun
 from leadline.tasks.db import records, replace_lines, sql
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.questions import DECIDED_BY_ROWS, OF_AGENTS, Question
@@ -175,11 +176,13 @@ class _Facts:
         shares: Lines of ``answer_shares`` by question.
         measured: By question, whether some metric that can block measured it, may show that answers are good, and was
             named.
+        noun: What a row of the run is called.
     """
 
     failing: Mapping[str, list[Mapping[str, Any]]]
     shares: Mapping[str, list[Mapping[str, Any]]]
     measured: Mapping[str, Mapping[str, Any]]
+    noun: str
 
     @classmethod
     def of(cls, connection: DuckDBPyConnection, severities: Sequence[str]) -> _Facts:
@@ -192,6 +195,7 @@ class _Facts:
             {question: [line for line in problems if line["question"] == question] for question in Question},
             {question: [line for line in shares if line["question"] == question] for question in Question},
             {line["question"]: line for line in measured},
+            row_noun(connection),
         )
 
     def answerable(self, question: Question) -> bool:
@@ -262,19 +266,19 @@ def _undecided(facts: _Facts, question: Question) -> str:
     shares = facts.shares[question]
     open_ = next((line for line in shares if line["n_decided"] and line["outcome"] != "pass"), None)
     if open_:
-        return _open_in_words(open_, _GOOD[question], several=len(shares) > 1)
+        return _open_in_words(open_, _GOOD[question], facts.noun, several=len(shares) > 1)
     if any(line["n_decided"] for line in shares) or facts.said(question, "provable"):
         return ""
     return f"What was looked at can show answers that are off, never that they are {_GOOD[question]}."
 
 
-def _open_in_words(line: Mapping[str, Any], good: str, *, several: bool) -> str:
+def _open_in_words(line: Mapping[str, Any], good: str, noun: str, *, several: bool) -> str:
     if line["n_labels"]:
         return f"{_labelled_in_words(line, good)} Label more, or look at what is wrong."
     unknown = line["n_asked"] - line["n_decided"]
     look = "are" if line["exact"] else "look"
     of_model = f" of {line['model_key']}" if several else ""
-    said = f"{line['n_good']:,} of {count(line['n_decided'], 'answer')}{of_model} {look} {good}"
+    said = f"{line['n_good']:,} of {count(line['n_decided'], noun)}{of_model} {look} {good}"
     if unknown:
         said += f", and nothing here can decide {count(unknown, 'other')}"
     interval = f"{percent(line['ci_low'])} to {percent(line['ci_high'])}"
@@ -299,11 +303,11 @@ def _passing(connection: DuckDBPyConnection, facts: _Facts, question: Question) 
             return _labelled_in_words(worst, _GOOD[question])
         several = f" of {worst['model_key']}, the least sure," if len(decided) > 1 else ""
         look = nouns(worst["n_good"], "is", "are") if worst["exact"] else nouns(worst["n_good"], "looks", "look")
-        said = f"{worst['n_good']:,} of {count(worst['n_decided'], 'answer')}{several} {look} {_GOOD[question]}"
+        said = f"{worst['n_good']:,} of {count(worst['n_decided'], facts.noun)}{several} {look} {_GOOD[question]}"
         if worst["n_cases"] < LEAST_CASES:
             return f"{said}; of others so few say nothing."
         return (
-            f"{said}: {percent(worst['ci_low'])} to {percent(worst['ci_high'])} of all such answers are, "
+            f"{said}: {percent(worst['ci_low'])} to {percent(worst['ci_high'])} of all such {facts.noun}s are, "
             f"{percent(worst['wanted'])} should be."
         )
     lines = records(connection, sql("verdict/passing"), {"question": question})
@@ -317,15 +321,15 @@ def _passing(connection: DuckDBPyConnection, facts: _Facts, question: Question) 
     )
     names = listing(dict.fromkeys(line["evaluator"] for line in lines), most=4)
     found = "Nothing bad was found" if question is Question.SAFE else "What must hold does"
-    unlooked = _unlooked_for(connection) if question is Question.SAFE else ""
-    return f"{found} in {count(rows, 'answer')}, by {names}.{unlooked}"
+    unlooked = _unlooked_for(connection, facts.noun) if question is Question.SAFE else ""
+    return f"{found} in {count(rows, facts.noun)}, by {names}.{unlooked}"
 
 
-def _unlooked_for(connection: DuckDBPyConnection) -> str:
+def _unlooked_for(connection: DuckDBPyConnection, noun: str) -> str:
     """Return what the search for personal data leaves out, and what it found and set aside."""
     line = records(connection, sql("verdict/unlooked"))[0]
     names = " Names and postal addresses were not looked for." if line["without_names"] else ""
-    aside = f" Contacts that are public, expected or examples were set aside in {count(line['set_aside'], 'answer')}."
+    aside = f" Contacts that are public, expected or examples were set aside in {count(line['set_aside'], noun)}."
     return names + (aside if line["set_aside"] else "")
 
 
@@ -364,7 +368,7 @@ def doubts(
     if policy.problems == "grouped":
         unsure = records(connection, sql("gate/unsure"), {"certain": policy.certain, **asked})
         if unsure:
-            yield _unsure(unsure)
+            yield _unsure(unsure, row_noun(connection))
         # Too few rows to tell of a slice that the policy names, or no such column.
         yield from (line["description"] for line in records(connection, sql("gate/open_slices"), asked))
 
@@ -373,7 +377,7 @@ def _more(n: int) -> str:
     return f" ({count(n - 1, 'more such metric')})" if n > 1 else ""
 
 
-def _unsure(unsure: list[dict[str, Any]]) -> str:
+def _unsure(unsure: list[dict[str, Any]], noun: str) -> str:
     first, more = unsure[0], _more(len(unsure))
     rows, share = count(first["n_scored"], "row"), first["pass_share"]
     if first["role"] == "must" and first["surely"]:
@@ -384,7 +388,7 @@ def _unsure(unsure: list[dict[str, Any]]) -> str:
         )
     if first["role"] == "should" and not first["is_share"] and share is not None and share < first["min_pass_share"]:
         return (
-            f"{percent(share)} of the answers of model {first['model_key']} satisfy {first['name']}, "
+            f"{percent(share)} of the {noun}s of model {first['model_key']} satisfy {first['name']}, "
             f"{percent(first['min_pass_share'])} should, which {rows} cannot decide{more}."
         )
     few = f": {FEW_SEEN}" if first["verdict"] == "inconclusive" and first["ci_method"] == TRUSTING else ""

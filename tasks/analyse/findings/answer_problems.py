@@ -66,7 +66,7 @@ def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Fi
     if not failing and rule["proof"] == "estimate" and policy_rates(rule).sensitivity < RECOGNISES:
         look = f"cannot be recognised as {good}"
     parts = [
-        f"{model}: {n_bad:,} of {count(share['n_decided'], 'answer')} {are if share['exact'] else look}.",
+        f"{model}: {n_bad:,} of {count(share['n_decided'], view.noun)} {are if share['exact'] else look}.",
         *(share_in_words(share, good) if failing or share["value"] < share["wanted"] else ()),
         *rows_in_words(view, metric["evaluator_id"], rows[:NAMED_ROWS]),
     ]
@@ -158,7 +158,7 @@ def _regression(view: RunView, changes: Changes, model: ModelChange) -> Finding:
         parts.append(f"{name} is worse than in {changes.baseline.label} by more than is tolerated:")
         parts.append(f"{listing(map(_moved, failed), most=4)}.")
     if model.n_broken:
-        of = count(model.n_rows, "answer")
+        of = count(model.n_rows, view.noun)
         parts.append(f"{model.n_broken:,} of {of} of {name} passed in {changes.baseline.label} and fail now")
         parts[-1] += f" ({listing(f'{metric.name} {metric.n_broken:,}' for metric in broken)}): {_cases(model)}."
         parts.append(f"{model.n_fixed:,} {nouns(model.n_fixed, 'was', 'were')} fixed." if model.n_fixed else "")

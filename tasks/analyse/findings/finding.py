@@ -186,6 +186,12 @@ AVID: Final = {
 """Codes of the AI Vulnerability Database (avidml.org) that problems carry."""
 
 
+def row_noun(connection: DuckDBPyConnection) -> str:
+    """Return what a row of a run is called: a conversation where some have several turns, else an answer."""
+    (talks,) = connection.execute("SELECT EXISTS (FROM turn_scores)").fetchall()[0]
+    return "conversation" if talks else "answer"
+
+
 @dataclass(frozen=True)
 class RunView:
     """A run's database with the names and aggregates that findings need, read once.
@@ -200,6 +206,11 @@ class RunView:
     policy: Policy
     vectors: VectorStore | None = None
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def noun(self) -> str:
+        """What a row is called."""
+        return row_noun(self.connection)
 
     @cached_property
     def evaluators(self) -> dict[int, dict[str, Any]]:

@@ -185,7 +185,7 @@ def _problem(
     texts = _texts(view, turned.pairs[:MOST_KEYS])
     example = texts.get(turned.pairs[0]["perturbed"]) if turned.pairs else None
     parts = [
-        f"{_kinds(turned.kinds, others=others)}: {turned.n_worse:,} of {count(turned.n_pairs, 'answer')} of model "
+        f"{_kinds(turned.kinds, others=others)}: {turned.n_worse:,} of {count(turned.n_pairs, view.noun)} of model "
         f"{quoted(view.model_name(model_id))} turned from passed to failed ({percent(turned.rate)}, 95 % interval "
         f"{percent(low)} to {percent(high)}), {turned.n_better or 'none'} from failed to passed.",
         f"By metric: {_metrics(view, turned.metrics)}.",

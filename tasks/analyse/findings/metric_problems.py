@@ -250,7 +250,7 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
     beyond = n_failed > allowed and (sure or rule["proof"] != "likeness")
     counts = beyond and not _known_good(view, rule, model_id)
     parts = [
-        f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
+        f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, view.noun)} "
         f"{_failing_in_words(view, metric, n_failed)} ({may})."
     ]
     parts += rows_in_words(view, evaluator_id, rows[:NAMED_CASES])
@@ -342,14 +342,14 @@ def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: S
             f"{number(aggregate['value'])}, {wanted} is asked for ({basis(aggregate)})."
         ]
         if n_failed:
-            parts.append(f"{n_failed:,} of {count(scored, 'answer')} {nouns(n_failed, 'fails', 'fail')} it.")
+            parts.append(f"{n_failed:,} of {count(scored, view.noun)} {nouns(n_failed, 'fails', 'fail')} it.")
     else:
         parts = [
-            f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
+            f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, view.noun)} "
             f"{nouns(n_failed, 'fails', 'fail')} {name}."
         ]
         if few:
-            parts.append(f"{percent(rule['min_pass_share'])} of the answers should pass.")
+            parts.append(f"{percent(rule['min_pass_share'])} of the {view.noun}s should pass.")
     missed = few or misses(metric, aggregate)
     if not missed:
         parts += rows_in_words(view, evaluator_id, rows[:NAMED_CASES])
