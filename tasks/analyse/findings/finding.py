@@ -209,7 +209,7 @@ class RunView:
 
     @cached_property
     def noun(self) -> str:
-        """What a row is called."""
+        """The name of what a row is."""
         return row_noun(self.connection)
 
     @cached_property
