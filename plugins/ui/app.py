@@ -22,6 +22,7 @@ from leadline.plugins.ui.pages import (
     cases,
     compare,
     costs,
+    datasets,
     improve,
     labels,
     run,
@@ -48,7 +49,9 @@ TABS: Final = (
 )
 """The navigation, from left to right."""
 
-PAGES: Final = (runs, compare, cases, suites, again, calls, labels, improve, trends, costs, work, audit, run)
+PAGES: Final = (
+    runs, compare, cases, suites, again, calls, labels, improve, datasets, trends, costs, work, audit, run,
+)  # fmt: skip
 """The modules of the pages; each gives its routes, and the first that fits an address answers."""
 
 _MISSING: Final = ("There is no such page", "What it showed may have been removed.")

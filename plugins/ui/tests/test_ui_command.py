@@ -139,6 +139,7 @@ def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path,
             f"/cases?run={run}", f"/cases?run={run}&metric=bleu.bleu_1&outcome=fails",
             f"/runs/{run}/case?case=tide-springs",
             f"/compare?run={run}:aldermouth-rag-v1&run={run}:gullwing-mini", "/work", "/trends", "/costs", "/labels",
+            "/trends/datasets",
         ):  # fmt: skip
             page.send("Page.navigate", url=f"{base}{path}")
             page.wait(f"document.readyState === 'complete' && location.pathname === '{path.partition('?')[0]}'")
