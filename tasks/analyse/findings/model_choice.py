@@ -135,8 +135,9 @@ def _sentence(
     if alike:
         sentence = f"{_candidates(contest, [best, *alike], bool(ready))}{behind}{_cheapest(contest, [best, *alike])}"
     else:
+        noun = contest.view.noun
         share = (
-            f"{percent(best.share)} of its answers pass every check of the policy ({count(best.n, 'answer')}"
+            f"{percent(best.share)} of its {noun}s pass every check of the policy ({count(best.n, noun)}"
             f"{_range(best.interval)})"
         )
         head = f"Ship {contest.name(best)}" if ready else f"None is ready to ship; {contest.name(best)} comes nearest"
