@@ -11,7 +11,7 @@ from leadline.cli.main import run
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.labelled_answers import METRIC, judge_of_accuracy, labelled_by_people, write_settings
 
-ROWS = 120
+ROWS = 150
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_budget_leaves_rows_unjudged_and_the_next_call_asks_only_about_these(
         asked = len(endpoint.log)
         assert run(["judges", "certify", "latest", "--judge", "other", "--max-calls", "20"]) == 1
         assert len(endpoint.log) == asked + 20
-        assert "100 labelled rows without a verdict of the judge" in capsys.readouterr().out
+        assert f"{ROWS - 20} labelled rows without a verdict of the judge" in capsys.readouterr().out
         assert run(["judges", "certify", "latest", "--judge", "other"]) == 0
         assert len(endpoint.log) == asked + ROWS
 
@@ -99,7 +99,7 @@ def test_labels_that_are_imported_stand_beside_the_run_of_which_they_were_drawn(
         assert run(["show", "latest"]) == 0
         out = capsys.readouterr().out
         assert f"  {METRIC}\n    bot: judge " in out
-        assert "120 labels of 2 people\n    certificate: κ 0." in out
+        assert f"{ROWS} labels of 2 people\n    certificate: κ 0." in out
         assert run(["labels", "report", "latest", "--metric", METRIC]) == 0
         reported = capsys.readouterr().out
         [shown] = [line for line in out.splitlines() if "corrected" in line]
