@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +14,7 @@ from leadline.plugins.ui.marked_text import word_differences
 from leadline.plugins.ui.site import Site, asked, pager, shows
 from leadline.tasks.compare.dataset_versions import (
     CaseChanges,
+    WordShift,
     case_changes,
     changed_cases,
     shifted_words,
@@ -54,7 +55,8 @@ def routes(site: Site) -> list[Route]:
         kind = wanted["kind"] if wanted["kind"] in KINDS else None
         total = sum(getattr(found, name) for name in KINDS if kind in (None, name)) if found else 0
         place = pager(request, total, PAGE)
-        lines, words = [], ()
+        lines: list[dict[str, Any]] = []
+        words: tuple[WordShift, ...] = ()
         if chosen and found:
             after, before = (version.digest for version in chosen)
             lines = changed_cases(site.store, before, after, kind=kind, limit=PAGE, offset=place.offset)
