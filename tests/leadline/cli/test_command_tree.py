@@ -26,7 +26,7 @@ FIRST = "init evaluate show compare rescore ci ui collect doctor"
 WITHIN = {
     "data": "generate perturb rgb",
     "labels": "export import list report sample",
-    "judges": "accept budget calls certify check compare enrol reparse status train",
+    "judges": "accept budget calls certify check compare enrol improve reparse status train",
     "store": "backup export gc info migrate restore runs sql tag verify",
     "service": "check-version dask-worker deploy emit events mcp notify server telemetry versions webhook worker",
     "evaluators": "check list models policy show suites trust",
