@@ -34,7 +34,7 @@ MOST_TRIALS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeReply:
+class TrialReply:
     """The outcome of one trial.
 
     Attributes:
@@ -59,7 +59,7 @@ class RowReplies:
         further: Calls and price of the next; ``None`` where it asks no judge.
     """
 
-    replies: tuple[JudgeReply, ...]
+    replies: tuple[TrialReply, ...]
     further: Estimate | None
 
 
@@ -106,7 +106,7 @@ def judge_again(
 @contextmanager
 def _next_trial(
     store: Store, dataset: str, row: int, job: EvaluatorJob
-) -> Iterator[tuple[DuckDBPyConnection, tuple[JudgeReply, ...], EvaluatorJob]]:
+) -> Iterator[tuple[DuckDBPyConnection, tuple[TrialReply, ...], EvaluatorJob]]:
     """Plan the trial of a row after those that the store has, which are given too."""
     once = replace(job, trials=1, trial_rows=ALL_ROWS)
     with planned_rows(store, dataset, [row], once) as (connection, _):
@@ -123,7 +123,7 @@ def _next_trial(
         yield connection, replies, following
 
 
-def _replies(connection: DuckDBPyConnection, files: str, key: bytes) -> Iterator[JudgeReply]:
+def _replies(connection: DuckDBPyConnection, files: str, key: bytes) -> Iterator[TrialReply]:
     if not files:
         return
     for line in records(connection, sql("judge_again/stored_replies").format(segments=files), {"key": key}):
@@ -131,4 +131,4 @@ def _replies(connection: DuckDBPyConnection, files: str, key: bytes) -> Iterator
             name.removeprefix(METRIC_PREFIX): value for name, value in line.items() if name.startswith(METRIC_PREFIX)
         }
         message = str(read_evidence(line["evidence"]).get("message") or "")
-        yield JudgeReply(line["trial"], values, message, calls_of(line["evidence"]))
+        yield TrialReply(line["trial"], values, message, calls_of(line["evidence"]))

@@ -59,7 +59,7 @@ class NeededRows(NamedTuple):
     """A batch of rows, and the scores that they need.
 
     Attributes:
-        rows: The rows.
+        rows: In the order of the dataset.
         keys: The keys of the scores, by evaluator number and trial, and the places of their rows among ``rows``.
     """
 

@@ -24,7 +24,7 @@ NAMED = {"case": "c0", "model": "m", "evaluator": "test.brief"}
 
 
 @dataclass
-class Judged:
+class JudgedRun:
     """A run whose judge is served, and what it says of brevity now."""
 
     store: Store
@@ -44,7 +44,7 @@ class Judged:
 
 
 @pytest.fixture
-def judged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judged]:
+def judged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgedRun]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
 
@@ -56,7 +56,7 @@ def judged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         file = judged_run.write_rows(tmp_path / "rows.jsonl", 3)
         judge = {"model": "openai/judge", "api_base": endpoint.url}
         config = EvaluateConfig.model_validate({"dataset": str(file), "judges": judge})
-        found = Judged(store, store.new_run(), endpoint)
+        found = JudgedRun(store, store.new_run(), endpoint)
         run = judged_run.evaluate(store, file, judges_of(config.judges))["run"]
         found.run = store.run(run)
         found.run.update({"config": config.model_dump(mode="json"), "status": "completed"})
@@ -69,7 +69,7 @@ def values(page: str) -> list[tuple[str, float]]:
     return [(unescape(title), float(value)) for title, value in found]
 
 
-def test_a_repeat_stands_beside_the_runs_reply_and_changes_no_number(judged: Judged) -> None:
+def test_a_repeat_stands_beside_the_runs_reply_and_changes_no_number(judged: JudgedRun) -> None:
     web = somebody(judged.store, "eve", PersonRole.EDITOR)
     case = web.get(f"/runs/{judged.run.id}/case?case=c0").text
     assert f'href="{judged.path}?{urlencode(NAMED)}"'.replace("&", "&amp;") in case
@@ -88,7 +88,7 @@ def test_a_repeat_stands_beside_the_runs_reply_and_changes_no_number(judged: Jud
     assert values(judged.page(web))[2:] == [("A repeat", 1.0)]
 
 
-def test_a_rerun_asks_nothing_and_more_trials_take_the_repeats(judged: Judged) -> None:
+def test_a_rerun_asks_nothing_and_more_trials_take_the_repeats(judged: JudgedRun) -> None:
     web = somebody(judged.store, "eve", PersonRole.EDITOR)
     judged.said = "no"
     send(web, judged.path, **NAMED)
@@ -100,7 +100,7 @@ def test_a_rerun_asks_nothing_and_more_trials_take_the_repeats(judged: Judged) -
     assert twice["to_compute"] == 5, "two evaluators of three answers, but the one that was asked again"
 
 
-def test_no_verdict_is_said_and_kept_nowhere(judged: Judged) -> None:
+def test_no_verdict_is_said_and_kept_nowhere(judged: JudgedRun) -> None:
     web = somebody(judged.store, "eve", PersonRole.EDITOR)
     judged.said = "perhaps"
     answer = send(web, judged.path, **NAMED)
@@ -109,7 +109,7 @@ def test_no_verdict_is_said_and_kept_nowhere(judged: Judged) -> None:
 
 
 def test_another_judge_or_one_that_may_not_be_named_is_not_asked(
-    judged: Judged, monkeypatch: pytest.MonkeyPatch
+    judged: JudgedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web, asked = somebody(judged.store, "eve", PersonRole.EDITOR), len(judged.endpoint.log)
     config = judged.run.read()["config"]
@@ -126,13 +126,13 @@ def test_another_judge_or_one_that_may_not_be_named_is_not_asked(
 @pytest.mark.parametrize(
     ("changed", "status"), [({"case": "none"}, 404), ({"model": "x"}, 404), ({"evaluator": "bleu"}, 400)]
 )
-def test_what_the_run_has_not_is_not_asked_about(judged: Judged, changed: dict[str, str], status: int) -> None:
+def test_what_the_run_has_not_is_not_asked_about(judged: JudgedRun, changed: dict[str, str], status: int) -> None:
     web = somebody(judged.store, "eve", PersonRole.EDITOR)
     assert send(web, judged.path, **NAMED | changed).status_code == status
     assert web.get(f"{judged.path}?{urlencode(NAMED | changed)}").status_code == status
 
 
-def test_only_editors_ask_and_all_may_look(judged: Judged) -> None:
+def test_only_editors_ask_and_all_may_look(judged: JudgedRun) -> None:
     web, asked = somebody(judged.store, "lena", PersonRole.LABELLER), len(judged.endpoint.log)
     page = judged.page(web)
     assert values(page) == [("The run's reply", 1.0)]
