@@ -197,13 +197,15 @@ def _told(trend: Trend, point: TrendPoint) -> str:
 
 
 def _marks(trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLine, str, str]]:
-    """Return what is marked at runs: tags, new datasets, new epochs."""
+    """Return what is marked at runs: tags that the run before had not, new datasets, new epochs."""
     starts = {trend.points[start].run.id for trend in trends for start in trend.starts[1:]}
     marks = [(run, "epoch", "new epoch") for run in runs if run.id in starts]
     marks += [
         (run, "dataset", "new dataset") for one, run in pairwise(runs) if one.dataset_digest != run.dataset_digest
     ]
-    return marks + [(run, "tag", ", ".join(run.tags)) for run in runs if run.tags]
+    had = [(), *(run.tags for run in runs)]
+    tagged = [(run, [tag for tag in run.tags if tag not in before]) for before, run in zip(had, runs, strict=False)]
+    return marks + [(run, "tag", ", ".join(tags)) for run, tags in tagged if tags]
 
 
 def _ends(points: Iterable[TrendPoint]) -> list[float]:

@@ -81,7 +81,7 @@ def test_every_point_links_to_its_run_and_the_table_has_the_same_numbers(store: 
         assert f'<a href="/runs/{run.id}" tabindex="-1"><title>beta, {run.id[:4]}-09-0' in chart
         assert f": {value} (" in chart
         assert value in table
-    assert "production" in chart
+    assert chart.count(">production<") == 1, "marked where it begins"
 
 
 def test_of_many_runs_extremes_changes_and_ends_of_epochs_are_drawn(store: Store) -> None:
@@ -221,5 +221,5 @@ def test_a_store_without_runs_and_one_that_is_not_read_yet_say_so(store: Store, 
     monkeypatch.setattr(module, "PATIENCE_S", 0.0)
     monkeypatch.setattr(run_index, "FRESH_S", 0.0)
     page = web.get("/trends").text
-    assert "3 runs of this store are still to be read" in page
+    assert "Still to be read: 3 runs" in page
     assert 'data-refresh="2"' in page
