@@ -18,14 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from leadline.evaluators.core import all_evaluators, get
 from leadline.evaluators.ground import ErrorCode, UsageError, count, refusals_of
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.job import Evaluate
-from leadline.flows.evaluate.prepare import PlanPreview, Prepared, prepare, preview, settings_of
+from leadline.flows.evaluate.prepare import PlanPreview, prepared_again, preview, settings_of
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps
 from leadline.flows.shared.settings import EvaluatorIds, JudgeAccess, StorePlace
 from leadline.tasks.ground.files import digest
 from leadline.tasks.ground.numbers import money
-from leadline.tasks.load.dataset import LoadedDataset, kept_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.selection import load_own_evaluators
 from leadline.tasks.runs.baseline import NONE
@@ -133,24 +131,6 @@ class RescorePlan:
         return int(self.total("judge_calls") or 0)
 
 
-class EvaluateAgain(Evaluate):
-    """Score the answers of an earlier run again.
-
-    Args:
-        line: The run.
-    """
-
-    def __init__(self, line: RunLine) -> None:
-        super().__init__(asks_here=True)
-        self._line = line
-
-    def check(self, config: EvaluateConfig) -> Prepared:
-        """Check the request with the dataset that the run had, and give that to other hosts."""
-        prepared = prepared_again(config, self._line, check_key=True)
-        prepared.store.share_dataset(prepared.loaded.digest)
-        return prepared
-
-
 class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):
     """Score the answers of the last runs again, and say what the change of judge, prompt or evaluator makes."""
 
@@ -193,6 +173,9 @@ class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):
         Args:
             config: Which runs, by which judge, and what it may cost.
         """
+        from leadline.flows.evaluate.again import EvaluateAgain  # a command's help needs no statistics
+        from leadline.tasks.compare.rescored import rescored_differences
+
         outcomes: list[RescoredRun] = []
         made = _Spent()
         for one in checked.runs:
@@ -206,8 +189,6 @@ class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):
                     made = made.and_of(result.judge_calls, result.judge_cost_usd, result.judge_unknown_price)
                     outcome = outcome.model_copy(update={"state": "rescored", "rescored": result.run})
             outcomes.append(outcome)
-        from leadline.tasks.compare.rescored import rescored_differences  # a command's help needs no statistics
-
         pairs = [(checked.store.run(one.run), checked.store.run(one.rescored)) for one in outcomes if one.rescored]
         found = steps.step("compare", rescored_differences, checked.store, pairs)
         cost = checked.total("cost_usd")
@@ -281,19 +262,6 @@ class _Spent:
         if (calls is not None and calls <= 0) or (cost is not None and cost <= 0):
             return None
         return config.model_copy(update={"judges": judges.model_copy(update={"max_calls": calls, "max_cost": cost})})
-
-
-def prepared_again(config: EvaluateConfig, line: RunLine, *, check_key: bool = False) -> Prepared:
-    """Return a request that was checked with the dataset that a run had.
-
-    Raises:
-        UsageError: The request makes no sense, or the dataset is gone.
-    """
-
-    def kept(store: Store, source: str, **_: object) -> LoadedDataset:
-        return kept_dataset(store, line.dataset_digest, source)
-
-    return replace(prepare(config, check_key=check_key, load=kept), rescored=line.id)
 
 
 def _run_to_rescore(

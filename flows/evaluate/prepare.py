@@ -23,7 +23,7 @@ from leadline.tasks.ground.timeline import in_part
 from leadline.tasks.judges.drift.epochs import with_epochs
 from leadline.tasks.judges.labels.label_files import unknown_names
 from leadline.tasks.judges.labels.label_sets import find_label_set
-from leadline.tasks.load.dataset import LoadedDataset, load_dataset
+from leadline.tasks.load.dataset import LoadedDataset, kept_dataset, load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_canaries
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, expect_further_trials, plan
@@ -40,6 +40,7 @@ from leadline.tasks.plan.selection import (
 from leadline.tasks.plan.third_rows import check_attributable, expect_third_rows
 from leadline.tasks.policy.policy import Policy, load_policy
 from leadline.tasks.runs.baseline import NONE, check_against
+from leadline.tasks.runs.run_index import RunLine
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.stopping.waves import check_stoppable
 from leadline.tasks.store.store import Store
@@ -292,3 +293,16 @@ def _missing(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return which weights cannot be loaded, with the one command that fetches those not here; ``""`` if all can."""
     missing, absent = missing_weights(evaluator, ctx)
     return f"{missing}: {pull_command(evaluator, ctx, absent)}" if absent else missing
+
+
+def prepared_again(config: EvaluateConfig, line: RunLine, *, check_key: bool = False) -> Prepared:
+    """Return a request that was checked with the dataset that a run had.
+
+    Raises:
+        UsageError: The request makes no sense, or the dataset is gone.
+    """
+
+    def kept(store: Store, source: str, **_: object) -> LoadedDataset:
+        return kept_dataset(store, line.dataset_digest, source)
+
+    return replace(prepare(config, check_key=check_key, load=kept), rescored=line.id)
