@@ -40,6 +40,7 @@ BY_TEXT = {
 }
 
 EXCEPTIONS = {
+    "axe-playwright-python": "MIT, by the file LICENSE that it brings along; it carries axe-core, of MPL-2.0",
     "faster-coco-eval": "Apache-2.0, by the file LICENSE that it brings along",
     "psycopg": "LGPL-3.0-only: a library that is imported as it is, of the extra service",
     "psycopg-binary": "the same",
