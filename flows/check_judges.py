@@ -19,8 +19,7 @@ from leadline.flows.prefect.outside_requests import Allowed
 from leadline.flows.prefect.outside_requests import check_judges as check_allowed
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.job import Job, JobSteps
-from leadline.flows.shared.judge_access import limits_for
-from leadline.flows.shared.judge_change import judge_changed
+from leadline.flows.shared.judge_access import judge_changed, limits_for
 from leadline.flows.shared.settings import EvaluatorFiles, EvaluatorsDir, JudgeAccess, StorePlace, TeamName
 from leadline.tasks.judges.drift.drift_check import check_judge
 from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, accept, enrol

@@ -173,7 +173,7 @@ class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):
         Args:
             config: Which runs, by which judge, and what it may cost.
         """
-        from leadline.flows.evaluate.again import EvaluateAgain  # a command's help needs no statistics
+        from leadline.flows.evaluate.job import EvaluateAgain  # a command's help needs no statistics
         from leadline.tasks.compare.rescored import rescored_differences
 
         outcomes: list[RescoredRun] = []

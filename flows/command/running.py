@@ -20,7 +20,7 @@ import click
 
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, check_ledger, on_terminal, relay_warnings, say
-from leadline.flows.prefect.recording import recorded
+from leadline.flows.prefect.kept_history import recorded
 from leadline.flows.prefect.server import chosen_server, ensure_api
 from leadline.flows.shared.job import C, Job, K, ProgressEvent, R, S, reporting
 from leadline.flows.shared.logs import prefect_environment, wants_json

@@ -17,7 +17,7 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, cou
 from leadline.evaluators.models.runtime import require_device
 from leadline.flows.dispatch.lanes import Dispatcher, Lanes, dispatcher, open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import Prepared, prepare
+from leadline.flows.evaluate.prepare import Prepared, prepare, prepared_again
 from leadline.flows.evaluate.steps import EvaluationSteps, Finished, Retries
 from leadline.flows.shared.history import NO_HISTORY, History
 from leadline.flows.shared.job import Job, report
@@ -34,6 +34,7 @@ from leadline.tasks.plan.trial_rows import ALL_ROWS
 from leadline.tasks.runs.baseline import NONE, find_baseline
 from leadline.tasks.runs.heartbeats import giving_signs
 from leadline.tasks.runs.run_facts import RunFacts, tally_in_words
+from leadline.tasks.runs.run_index import RunLine
 from leadline.tasks.runs.run_sentences import cost_line, gate_line, scores_line, work_line
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
@@ -468,3 +469,21 @@ def _left_out(left_out: Mapping[str, str]) -> str:
     lacks += [f"{absent} for want of weights (leadline evaluators models lists them)"] * bool(absent)
     number_left = f"{count(len(left_out), 'evaluator')} {nouns(len(left_out), 'is', 'are')} left out"
     return f"{', '.join([number_left, *lacks])}. leadline evaluate --plan says why each is."
+
+
+class EvaluateAgain(Evaluate):
+    """Score the answers of an earlier run again.
+
+    Args:
+        line: The run.
+    """
+
+    def __init__(self, line: RunLine) -> None:
+        super().__init__(asks_here=True)
+        self._line = line
+
+    def check(self, config: EvaluateConfig) -> Prepared:
+        """Check the request with the dataset that the run had, and give that to other hosts."""
+        prepared = prepared_again(config, self._line, check_key=True)
+        prepared.store.share_dataset(prepared.loaded.digest)
+        return prepared

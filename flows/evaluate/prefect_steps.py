@@ -24,9 +24,15 @@ from leadline.evaluators.ground import count
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.dispatch.pools import served
 from leadline.flows.dispatch.shards import Board, Shards
-from leadline.flows.evaluate.artifacts import publish_artifacts
 from leadline.flows.evaluate.config import EvaluateResult
-from leadline.flows.evaluate.steps import RETRY_DELAYS_S, EvaluationSteps, Finished, Retries, task_run_names
+from leadline.flows.evaluate.steps import (
+    RETRY_DELAYS_S,
+    EvaluationSteps,
+    Finished,
+    Retries,
+    publish_artifacts,
+    task_run_names,
+)
 from leadline.flows.prefect.prefect_steps import TaskSteps, history_may_fail, reporting_no_secrets
 from leadline.flows.prefect.server_outage import not_waiting
 from leadline.tasks.plan.jobs import Chunk

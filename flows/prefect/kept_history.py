@@ -1,4 +1,4 @@
-"""The history of a command's run on the Prefect server that this machine keeps, written beside the work.
+"""Recording a job that this process does: by Prefect's engine, or by REST alone on the server that this machine keeps.
 
 Prefect's client and engine take longer to import than a small run takes in all, and such a run needs little of them: no
 worker takes part, and nobody waits for the server. So a thread writes by Prefect's REST API what its UI shows: the flow
@@ -26,7 +26,11 @@ from uuid import uuid4
 
 from leadline.evaluators.ground import masked
 from leadline.evaluators.ground.secret_values import masked_value
+from leadline.flows.prefect.server import Api, guarded, prefect_client
 from leadline.flows.shared.history import History
+from leadline.flows.shared.job import C, Job, K, R, S
+from leadline.flows.shared.settings import SCORING_FLOW, Dispatch
+from leadline.tasks.ground.timeline import in_step
 
 ANSWER_S: Final = 30.0
 """Longest wait for an answer of a server on this machine, whose processor the run needs too."""
@@ -326,3 +330,37 @@ def _state(kind: str, message: str = "") -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
+
+
+def recorded(api: Api, job: Job[C, K, S, R], config: C, checked: K) -> R:
+    """Check and do a job whose run a Prefect server records.
+
+    Prefect's own engine, whose import takes longer than a small run, does it where the server is somebody else's, which
+    may be away for a while, want a key, or have workers.
+
+    Args:
+        api: The server's API.
+        checked: What the check of the job found.
+    """
+    if api.kind == "kept" and not guarded() and not _has_workers(api, config):
+        with kept_history(api.url, job.name, job.run_name(config), job.parameters(config)) as history:
+            return job.carry_out(config, job.plain_steps(config, history), checked)
+    with in_step("imports"):
+        from leadline.flows.prefect.prefect_steps import recorded_by_engine
+    with prefect_client(api):
+        return recorded_by_engine(job, config, checked)
+
+
+def _has_workers(api: Api, config: object) -> bool:
+    """Return whether chunks of a job may go to workers: it wants them, or there are deployments for them."""
+    dispatch = getattr(config, "dispatch", Dispatch.INLINE)
+    if dispatch != Dispatch.AUTO:
+        return bool(dispatch == Dispatch.WORKERS)
+    wanted = {"flows": {"name": {"any_": [SCORING_FLOW]}}, "limit": 1}
+    requests = Requests(api.url)
+    try:
+        return bool(requests.send("POST", "/deployments/filter", wanted))
+    except (OSError, NotTaken):  # Prefect's engine knows what to do
+        return True
+    finally:
+        requests.close()

@@ -1,9 +1,11 @@
-"""The judges of a flow: their configuration and their budget."""
+"""The judges of a flow: their configuration, their budget, and the event that one is not what was enrolled."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
 
 from leadline.evaluators.judge_client.budget import Limits, team_budget
 from leadline.evaluators.judge_client.choice import find_canaries, find_judges
@@ -60,3 +62,22 @@ def limits_for(max_calls: int | None, max_cost: float | None, team: str | None, 
         UsageError: There is no budget for the team.
     """
     return Limits(max_calls, max_cost, team_budget(team, Path(file) if file else None, os.environ))
+
+
+JUDGE_CHANGED: Final = "leadline.judge.changed"
+
+
+def judge_changed(name: str, standing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the event ``leadline.judge.changed``: its name, whom it is about and what it says."""
+    return {
+        "event": JUDGE_CHANGED,
+        "resource": {"prefect.resource.id": f"leadline.judge.{standing['key']}", "prefect.resource.name": name},
+        "payload": {
+            "judge": name,
+            "model": standing["model"],
+            "epoch": standing["epoch"],
+            "reason": standing["in_words"],
+            "signs": [sign["text"] for sign in standing["signs"]],
+            "accept": f"leadline judges accept {name}",
+        },
+    }

@@ -29,7 +29,7 @@ from leadline.evaluators.ground.code_digest import code_digest
 from leadline.flows.collect import Collection, CollectResult
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
-from leadline.flows.prefect.recording import recorded
+from leadline.flows.prefect.kept_history import recorded
 from leadline.flows.prefect.server import ensure_api
 from leadline.flows.shared.job import JobSteps, reading
 from leadline.flows.shared.judge_access import limits_for

@@ -32,8 +32,7 @@ import scipy
 from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, one_line
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import lines_shown, records, replace_lines, show_targets, sql
-from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
-from leadline.tasks.statistics.statistics import Sample, mean_intervals
+from leadline.tasks.statistics.statistics import Sample, benjamini_hochberg, mean_intervals
 
 if TYPE_CHECKING:
     import numpy.typing as npt

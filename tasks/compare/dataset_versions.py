@@ -14,7 +14,7 @@ import orjson
 from leadline.tasks.analyse.text_clusters import words
 from leadline.tasks.db import connect, records, sql
 from leadline.tasks.runs.run_index import RunLine
-from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
+from leadline.tasks.statistics.statistics import benjamini_hochberg
 from leadline.tasks.store.store import MANIFEST, Store
 
 MOST_QUESTIONS: Final = 4_000

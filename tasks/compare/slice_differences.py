@@ -20,8 +20,8 @@ from leadline.tasks.compare.results import Change, MetricComparison, SliceCompar
 from leadline.tasks.compare.run_pair import SIDES, Values, number_clusters
 from leadline.tasks.compare.verdicts import label
 from leadline.tasks.db import records, sql
-from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
 from leadline.tasks.statistics.paired import PairedSeries, measure
+from leadline.tasks.statistics.statistics import benjamini_hochberg
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -25,9 +25,8 @@ from typing import Final, Literal
 from leadline.evaluators.ground import count, listing, nouns
 from leadline.tasks.compare.results import Change, MetricComparison, Outcome, SliceComparison
 from leadline.tasks.ground.numbers import bound, figure, movement
-from leadline.tasks.statistics.multiple_tests import holm
 from leadline.tasks.statistics.paired import PairedResult, cases_to_decide, detectable
-from leadline.tasks.statistics.statistics import Judged, verdict
+from leadline.tasks.statistics.statistics import Judged, holm, verdict
 
 
 @dataclass(frozen=True, slots=True)

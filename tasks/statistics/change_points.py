@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import scipy
 
-from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
+from leadline.tasks.statistics.statistics import benjamini_hochberg
 
 if TYPE_CHECKING:
     from leadline.tasks.statistics.bounded_mean import Floats

@@ -38,7 +38,7 @@ from leadline.evaluators.ground import LeadlineError
 from leadline.flows.prefect.prefect_events import FAILED, failure_reason, known_as, pages
 from leadline.flows.prefect.report_links import ui_address
 from leadline.flows.prefect.server_outage import not_waiting
-from leadline.flows.shared.judge_change import JUDGE_CHANGED
+from leadline.flows.shared.judge_access import JUDGE_CHANGED
 from leadline.plugins.ops.notify.outbox import Outbox, Send
 from leadline.plugins.ops.notify.recipients import Kind, Notice, Recipient, send
 from leadline.tasks.ground.files import replacing

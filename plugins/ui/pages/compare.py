@@ -16,7 +16,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.plugins.ui.marked_text import word_differences
 from leadline.plugins.ui.site import MOST_QUERY, Site, shows
 from leadline.tasks.compare import Comparison, Options, compare
-from leadline.tasks.compare.effect_axis import axis_reach, effect_mark
+from leadline.tasks.compare.report import axis_reach, effect_mark
 
 MOST_SIDES: Final = 6
 """Runs or models that are compared with the first on one page."""

@@ -27,11 +27,12 @@ from leadline.tasks.judges.labels.judged_rows import JudgedMetric, row_metrics
 from leadline.tasks.judges.labels.known_labels import CRITERIA, metric_asked, rows_asked
 from leadline.tasks.judges.labels.label_sets import DEFAULT_SET, LabelSet, find_label_set, label_sets, make_sample
 from leadline.tasks.judges.labels.labelling_tasks import Criterion, criterion_of
-from leadline.tasks.judges.labels.queue_findings import QueueFindings, findings_of
 from leadline.tasks.judges.labels.queues import (
     LabelQueue,
+    QueueFindings,
     choices,
     decide,
+    findings_of,
     give_label,
     queue_of,
     queues_of,

@@ -23,8 +23,7 @@ from leadline.tasks.analyse.findings.severity import graded
 from leadline.tasks.db import records, sql
 from leadline.tasks.perturb.perturbations import described
 from leadline.tasks.policy.policy import Role
-from leadline.tasks.statistics.multiple_tests import holm
-from leadline.tasks.statistics.statistics import binomial_test, clopper_pearson
+from leadline.tasks.statistics.statistics import binomial_test, clopper_pearson, holm
 
 if TYPE_CHECKING:
     from leadline.tasks.analyse.findings.finding import RunView

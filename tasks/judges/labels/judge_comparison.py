@@ -19,9 +19,8 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, cou
 from leadline.tasks.judges.labels.judging import JudgedLabels
 from leadline.tasks.load.label import TIE
 from leadline.tasks.statistics.agreement import Agreement, agreement, bootstrap, spearman
-from leadline.tasks.statistics.multiple_tests import holm
 from leadline.tasks.statistics.paired import PairedResult, PairedSeries, measure
-from leadline.tasks.statistics.statistics import Interval
+from leadline.tasks.statistics.statistics import Interval, holm
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,10 +10,9 @@ import pytest
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.flows.dispatch.lanes import NoWorkers
-from leadline.flows.evaluate.artifacts import _summary
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.job import Evaluate, _follow
-from leadline.flows.evaluate.steps import EvaluationSteps, Retries
+from leadline.flows.evaluate.steps import EvaluationSteps, Retries, _summary
 from leadline.flows.shared.settings import Models
 from leadline.tasks.ground.timeline import Timeline
 from leadline.tasks.plan.jobs import Chunk

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from leadline.flows.prefect import kept_history as module
-from leadline.flows.prefect import prefect_steps, recording, server
+from leadline.flows.prefect import prefect_steps, server
 from leadline.flows.prefect.kept_history import Requests, kept_history
 from leadline.flows.prefect.server import Api
 from leadline.flows.shared.form import FormModel
@@ -275,10 +275,10 @@ def test_prefects_engine_records_where_there_may_be_workers_a_key_or_an_outage(
 
     asked: Callable[..., Any] = lambda *_: json.loads(deployed)  # noqa: E731
     monkeypatch.setattr(prefect_steps, "recorded_by_engine", by_engine)
-    monkeypatch.setattr(recording, "kept_history", by_thread)
+    monkeypatch.setattr(module, "kept_history", by_thread)
     monkeypatch.setattr(Requests, "send", asked)
     monkeypatch.setattr(server, "_setting", lambda name, *_: key if name == "PREFECT_API_KEY" else None)
     monkeypatch.setattr(server, "_send_all", lambda _: None)
     config = Form(dispatch=dispatch)
-    assert recording.recorded(Api("http://127.0.0.1:9/api", kind), Adding(), config, 41).number == 42
+    assert module.recorded(Api("http://127.0.0.1:9/api", kind), Adding(), config, 41).number == 42
     assert used == ["engine" if engine else "thread"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from leadline.flows.evaluate.artifacts import publish_artifacts
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.evaluate.steps import publish_artifacts
 from leadline.flows.prefect.report_links import comparison_link, run_link, ui_address
 from leadline.flows.shared.history import History
 from leadline.flows.shared.job import JobSteps

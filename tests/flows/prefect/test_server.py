@@ -443,7 +443,7 @@ class Work(Job):
         return Outcome(number=checked + 1)
 
 with ensure_api() as api:
-    from leadline.flows.prefect.recording import recorded
+    from leadline.flows.prefect.kept_history import recorded
 
     began = time.monotonic()
     print(recorded(api, Work(), Number(number=41), 41).number, flush=True)

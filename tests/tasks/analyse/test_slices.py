@@ -29,8 +29,7 @@ from leadline.tasks.analyse.slices import (
     slice_in_words,
 )
 from leadline.tasks.db import open_run
-from leadline.tasks.statistics.multiple_tests import benjamini_hochberg
-from leadline.tasks.statistics.statistics import Sample, mean_interval
+from leadline.tasks.statistics.statistics import Sample, benjamini_hochberg, mean_interval
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run, table
 
 

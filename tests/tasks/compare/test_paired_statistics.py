@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from leadline.tasks.compare.verdicts import VerdictQuestion, judge
-from leadline.tasks.statistics.multiple_tests import holm
 from leadline.tasks.statistics.paired import (
     EXACT,
     MOST_CLUSTERS,
@@ -26,6 +25,7 @@ from leadline.tasks.statistics.paired import (
     sign_flip_test,
     sign_test,
 )
+from leadline.tasks.statistics.statistics import holm
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)
 

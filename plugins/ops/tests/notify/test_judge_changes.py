@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from prefect.events.schemas.events import ReceivedEvent, Resource
 
-from leadline.flows.shared.judge_change import judge_changed
+from leadline.flows.shared.judge_access import judge_changed
 from leadline.plugins.ops.notify import watching
 from leadline.plugins.ops.notify.recipients import Kind
 
