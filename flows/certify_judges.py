@@ -40,10 +40,8 @@ class Certifying:
 
     Attributes:
         run: The run whose configuration it is.
-        metric: The metric in that run.
         known: What people said, with all rows of the run as a sample where nobody drew any and each has a label.
         rows: The labelled rows, or the half of them that is held out.
-        judging: The configuration as it is now.
         held_out: Whether only the held-out half counts.
     """
 
@@ -159,11 +157,7 @@ class Candidates:
         }
 
     def compared(self, judged: dict[str, JudgedLabels]) -> JudgeComparison:
-        """Return the comparison of judges with what their replies cost.
-
-        Args:
-            judged: Their verdicts.
-        """
+        """Return the comparison of judges with what their replies cost."""
         calls = (digest for each in judged.values() for verdict in each.verdicts for digest in verdict.calls)
         return compare_judges(judged, read_ledger(self.store).replies(calls), held_out=self.held_out)
 
@@ -221,9 +215,6 @@ def judging_named(store: Store, labelled: LabelledRows, access: JudgeAccess) -> 
 
 def jury_named(name: str, access: JudgeAccess) -> JuryConfig:
     """Return a jury of the configuration file.
-
-    Args:
-        access: Where judges are named.
 
     Raises:
         UsageError: It is no jury.

@@ -61,8 +61,6 @@ class CheckedJudge(NamedTuple):
     """A judge and its standing after a check.
 
     Attributes:
-        name: The judge's name.
-        standing: How it stands.
         newly: Whether this check found that it changed.
         problem: Why it could not be asked, ``""`` if it could.
         asked: Whether it was asked; ``False`` where an earlier check of the day stands, or what was found before.
@@ -77,11 +75,7 @@ class CheckedJudge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WantedJudges:
-    """Judges that are to be checked.
-
-    Attributes:
-        limits: What that may cost.
-    """
+    """Judges that are to be checked."""
 
     config: CheckJudgesConfig
     store: Store
@@ -128,11 +122,7 @@ class CheckJudges(Job[CheckJudgesConfig, WantedJudges, JobSteps, CheckJudgesResu
         return WantedJudges(config, store, _wanted(store, config), limits)
 
     def run(self, config: CheckJudgesConfig, checked: WantedJudges, steps: JobSteps) -> CheckJudgesResult:
-        """Check judges, each once a day.
-
-        Args:
-            config: Which judges.
-        """
+        """Check judges, each once a day."""
         found = steps.step("check judges", lambda: list(checked.checked()))
         lines = [
             {
@@ -177,11 +167,8 @@ def enrol_judge(name: str, probes: str, number: int, evaluators: Sequence[str], 
     """Enrol a judge with rows of a file or a run, and canaries where there are any.
 
     Args:
-        name: The judge.
         probes: A file, or a run.
-        number: Probes wanted.
         evaluators: Only for these evaluators; all that suit when empty.
-        config: Where things are.
 
     Raises:
         UsageError: No row suits.
@@ -213,10 +200,6 @@ def enrol_judge(name: str, probes: str, number: int, evaluators: Sequence[str], 
 
 def accept_judge(name: str, config: CheckJudgesConfig) -> Enrolment:
     """Accept that a judge changed, and enrol it as it is now.
-
-    Args:
-        name: The judge.
-        config: Where things are.
 
     Raises:
         UsageError: It is not enrolled.

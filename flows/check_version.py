@@ -54,7 +54,6 @@ class VersionRequest:
     """A version that could be evaluated.
 
     Attributes:
-        suite: The cases.
         target: The model under test; ``None`` where its answers are given.
         given: The given answers.
     """
@@ -165,7 +164,6 @@ def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = 
     """Return what is evaluated: the answers that were collected, or those that came with the event.
 
     Args:
-        config: The request.
         collected: The answers that were collected; ``None`` where they came with the event.
     """
     return EvaluateConfig(
@@ -220,7 +218,6 @@ def run_version(config: ModelVersionConfig, request: VersionRequest, steps: JobS
 
     Args:
         config: The version, the cases, and what makes it fail.
-        request: What that comes to.
         steps: How the steps are run: in this process, or as Prefect tasks.
 
     Returns:
@@ -250,7 +247,6 @@ def is_final(result: ModelVersionResult, unscored: int) -> bool:
     """Return whether an outcome is to be remembered; what an instrument or a host could not do is no result.
 
     Args:
-        result: The outcome.
         unscored: Scores that could not be had.
     """
     return result.decision != "inconclusive" or not (result.failed or unscored)
@@ -262,8 +258,6 @@ def subject_of(
     """Return what is evaluated once: everything that the outcome depends on.
 
     Args:
-        config: The request.
-        suite: The cases.
         target: The model under test; ``None`` where its answers are given.
         given: The given answers.
     """
@@ -383,7 +377,6 @@ def decide(
     Args:
         compared: Its comparison, if there is something to compare with.
         baseline: What it was compared with, for the sentence.
-        fail_on: What makes the gate fail.
     """
     gate = f"Gate: {run.gate_reason}"
     if compared is None:
@@ -411,11 +404,7 @@ def _known(record: Mapping[str, Any]) -> ModelVersionResult:
 
 
 def links_of(store: Store, result: ModelVersionResult) -> dict[str, str]:
-    """Return the addresses of a version's reports for a browser, by what they are.
-
-    Args:
-        result: What was decided of the version.
-    """
+    """Return the addresses of a version's reports for a browser, by what they are."""
     found = {}
     if result.run and result.report:
         found["Report"] = run_link(store, store.run(result.run), result.report)

@@ -133,12 +133,7 @@ class Collection:
     """A collection that could begin.
 
     Attributes:
-        suite: The cases.
-        targets: The models to ask.
-        output: The dataset to write.
-        limits: The budget.
         copies: How often each case is asked.
-        rules: How conversations are held.
     """
 
     store: Store
@@ -272,10 +267,6 @@ class Collect(Job[CollectConfig, Collection, JobSteps, CollectResult]):
 
 def require_target_prices(targets: Sequence[Target], limits: Limits) -> None:
     """Refuse models whose price is unknown where money is limited.
-
-    Args:
-        targets: The models to ask.
-        limits: What the calls may cost.
 
     Raises:
         UsageError: The price of a model is unknown.

@@ -122,9 +122,7 @@ class Generation:
     """A generation that could begin.
 
     Attributes:
-        output: The dataset to write.
         settings: Who is asked, and how texts are handled.
-        limits: What it may cost.
         embedder: The embedder by which questions are compared, if one is named.
         corpus: The documents, cut.
     """

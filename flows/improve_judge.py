@@ -55,11 +55,8 @@ class Improving:
     """A judge that is to be improved, before anybody is asked.
 
     Attributes:
-        known: What people said.
-        training: The rows to learn from.
         held_out: The rows on which the candidate is certified.
         judging: The present judge with the evaluator.
-        proposer: The model that proposes guidance.
         access: What may be spent.
     """
 
@@ -180,7 +177,6 @@ def prepare_improving(
     """Return what improving a judge needs.
 
     Args:
-        name: A judge of the configuration file.
         set_name: The only set of labels that counts; by default all together, with those of the store's datasets.
         question: ``EVALUATOR.METRIC`` or ``EVALUATOR``; ``""`` where people answered one question.
         access: What may be spent, and where judges are named.

@@ -62,11 +62,7 @@ class PreparedCopies:
     """The request after its check, ready for the suite to be written with its copies.
 
     Attributes:
-        suite: The cases.
-        recipes: What to do.
-        output: The file to write.
         judges: Who writes misinformation, where that is asked for.
-        limits: What it may cost.
     """
 
     store: Store

@@ -96,10 +96,7 @@ class RunToRescore:
     """A run with what scoring it again comes to.
 
     Attributes:
-        line: The run in short.
-        outcome: What is known of it before.
         config: How it is evaluated again; ``None`` where it is not.
-        plan: What that reuses and computes.
     """
 
     line: RunLine

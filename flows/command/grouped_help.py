@@ -18,7 +18,6 @@ class ShortHelp(click.Command):
         """Add the option.
 
         Args:
-            text: What the help says of it.
             hidden: Leave it out of the list of options, because the help tells of it elsewhere.
         """
 
@@ -48,7 +47,6 @@ class GroupedOption(click.Option):
     """An option with a heading.
 
     Attributes:
-        group: The heading.
         advanced: Only ``--help --all`` lists it.
     """
 

@@ -74,7 +74,6 @@ def fill_in(model: type[M], command: str, options: Mapping[str, Any], defaults: 
     """Return a form filled in with the options that were given.
 
     Args:
-        model: The form.
         command: The command's name, for the hint of a refusal.
         options: The command's parameters, and further values by their paths.
         defaults: Values of ``leadline.toml``, which options replace.

@@ -33,12 +33,7 @@ def clean(value: object) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number for people, ``-`` where there is none.
-
-    Args:
-        value: The number.
-        digits: Digits behind the point.
-    """
+    """Return a number for people, ``-`` where there is none."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
@@ -59,7 +54,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, rig
     """Print a table: fitted to the terminal, or as wide as it needs to be where nobody looks.
 
     Args:
-        columns: Headings.
         rows: Cells, shown by :func:`clean`.
         right: Headings of the columns that are aligned to the right.
     """

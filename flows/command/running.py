@@ -85,12 +85,7 @@ def _sigterm_raises() -> Iterator[None]:
 
 
 def run_job(session: Session, job: Job[C, K, S, R], config: C) -> R:
-    """Check a job, and do it: as a flow on the Prefect API that there is, else in this process. Show how it goes.
-
-    Args:
-        session: The command's options.
-        config: The form of the job.
-    """
+    """Check a job, and do it: as a flow on the Prefect API that there is, else in this process. Show how it goes."""
     os.environ.update(prefect_environment())
     if not session.debug:
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")

@@ -38,7 +38,6 @@ class Session:
     Attributes:
         store: Where the store is, or ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
         project: The project that the process is to belong to, or ``None`` for ``$LEADLINE_PROJECT_NAME`` or none.
-        debug: Show tracebacks and Prefect's log.
         quiet: Show no progress and no messages but errors.
         began: When the command began, on the clock of :func:`time.monotonic`.
         server: Whether a run uses a Prefect server, or ``None`` for what the environment and ``leadline.toml`` say.
@@ -214,11 +213,7 @@ def relay_warnings() -> None:
 
 
 def store_of(arguments: Sequence[str]) -> Path:
-    """Return the folder of the store that a command line names, or the environment; none of a bucket is there.
-
-    Args:
-        arguments: The command line.
-    """
+    """Return the folder of the store that a command line names, or the environment; none of a bucket is there."""
     named = _option(arguments, "--store") or os.environ.get("LEADLINE_STORE") or ".leadline"
     return Path(os.path.expanduser(named))  # noqa: PTH111 - leaves a user who is not there to the command
 

@@ -67,7 +67,6 @@ class Deployed:
     Attributes:
         kind: work pool, queue, deployment, trigger or automation.
         change: Whether it is new, differs from before, was so already, or is kept as another file has it.
-        fields: What of it differs.
     """
 
     kind: str
@@ -80,7 +79,6 @@ class Deployed:
         """Return the result for a thing from its fields that differ.
 
         Args:
-            kind: Kind of thing.
             fields: Fields that differ; ``None`` for a new thing.
         """
         if fields is None:
@@ -288,7 +286,6 @@ def fields_of_schedule(schedule: Schedule, known: SCHEDULE_TYPES | None) -> dict
     """Return the fields of a schedule, as a server takes them.
 
     Args:
-        schedule: The schedule of the file.
         known: The one of its name on the server: an interval goes on from where it began.
     """
     when: CronSchedule | IntervalSchedule | RRuleSchedule
@@ -360,12 +357,7 @@ def _automation(client: SyncPrefectClient, kind: str, automation: AutomationCore
 
 
 def automation_fields_that_differ(wanted: AutomationCore, known: AutomationCore) -> tuple[str, ...]:
-    """Return the names of the fields in which two automations differ.
-
-    Args:
-        wanted: The automation of the file.
-        known: The automation of the server.
-    """
+    """Return the names of the fields in which two automations differ."""
     return _differing(_essence(wanted), _essence(known))
 
 
@@ -391,9 +383,7 @@ class Origins:
 
     Attributes:
         wanted: Digests of the file's entries by their key.
-        own: Those of Leadline's own file.
         noted: What was noted when they were deployed last.
-        keep: Whether what is there is kept.
     """
 
     wanted: Mapping[str, str]
@@ -419,12 +409,7 @@ class Origins:
 
 
 def _origins(client: SyncPrefectClient, file: DeploymentFile, *, keep: bool) -> Origins:
-    """Return what is known of a file's things.
-
-    Args:
-        file: The file to deploy.
-        keep: Whether what is there is kept.
-    """
+    """Return what is known of a file's things."""
     found = client.read_variable_by_name(VARIABLE)
     noted = found.value if found else {}
     known = {str(key): str(value) for key, value in noted.items()} if isinstance(noted, dict) else {}
@@ -432,11 +417,7 @@ def _origins(client: SyncPrefectClient, file: DeploymentFile, *, keep: bool) -> 
 
 
 def _write_note(client: SyncPrefectClient, note: dict[str, str]) -> None:
-    """Keep a note on the server.
-
-    Args:
-        note: What each thing was made from.
-    """
+    """Keep a note on the server."""
     if client.read_variable_by_name(VARIABLE) is None:
         client.create_variable(VariableCreate(name=VARIABLE, value=note, tags=["leadline"]))
     else:

@@ -115,9 +115,6 @@ def of_project(file: DeploymentFile, project: str) -> DeploymentFile:
 
     Events of model registries name no project, so triggers are left to the deployments without one. The automations of
     these are for the runs of projects too.
-
-    Args:
-        project: Name of the project.
     """
     pools = tuple(pool.model_copy(update={"name": f"{pool.name}-{project}"}) for pool in file.work_pools)
     deployments = tuple(

@@ -198,7 +198,6 @@ def open_lanes(
         chunks: All chunks to come.
         workers: Workers online, or places on Dask workers, for the lanes that they serve.
         dispatch: Where the request wants chunks to be scored.
-        engine: Has chunks scored by the workers.
     """
     served = {chunk.lane for chunk in chunks} & set(workers)
     if dispatch == Dispatch.AUTO and _little(chunks):

@@ -45,9 +45,6 @@ def deployment_name(lane: Lane) -> str:
 def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:
     """Return the deployment and the workers that serve a lane now.
 
-    Args:
-        client: Client of Prefect's API.
-
     Raises:
         httpx.HTTPError: The API does not answer.
     """
@@ -56,10 +53,6 @@ def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:
 
 def served_by(client: SyncPrefectClient, deployment: str) -> tuple[str, int, str]:
     """Return the work pool of a deployment, its workers online, and why there are none, as :class:`Pool` has them.
-
-    Args:
-        client: Client of Prefect's API.
-        deployment: Its full name.
 
     Raises:
         httpx.HTTPError: The API does not answer.
@@ -81,7 +74,6 @@ def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     """Return the lanes whose chunks go to workers, each with the number of workers online.
 
     Args:
-        dispatch: What was asked for.
         lanes: The lanes that the run may need.
 
     Raises:

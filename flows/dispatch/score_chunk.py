@@ -64,11 +64,7 @@ def flow_run_name(chunks: Sequence[Chunk]) -> str:
     persist_result=False,
 )
 def score_chunk(chunks: list[Chunk]) -> State[Any]:
-    """Score chunks of one lane of a run in turn, each as a task; doing it again writes the same.
-
-    Args:
-        chunks: What to score.
-    """
+    """Score chunks of one lane of a run in turn, each as a task; doing it again writes the same."""
 
     def as_task(chunk: Chunk) -> State[Any]:
         run = task(name="score", task_run_name=task_run_name(chunk), cache_policy=NO_CACHE, persist_result=False)
@@ -81,7 +77,6 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
     """Score chunks of one lane of a run in turn.
 
     Args:
-        chunks: What to score.
         score: Scores one; returns a state as :func:`score_one` does.
 
     Returns:
@@ -113,11 +108,7 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
 
 
 def score_one(chunk: Chunk, shard: str) -> State[Any]:
-    """Score one chunk and leave its outcome in the store; return a completed state, or a failed one that says why.
-
-    Args:
-        shard: Id of the flow run.
-    """
+    """Score one chunk and leave its outcome in the store; return a completed state, or a failed one that says why."""
     outcome: dict[str, Any]
     state: State[Any]
     try:
@@ -137,11 +128,7 @@ def score_one(chunk: Chunk, shard: str) -> State[Any]:
 
 
 def take_outcome(chunk: Chunk, shard: object) -> Mapping[str, Any] | None:
-    """Return what a shard has left of a chunk, and take it away: counts or a failure; ``None`` if it left nothing.
-
-    Args:
-        shard: Id of the flow run.
-    """
+    """Return what a shard has left of a chunk, and take it away: counts or a failure; ``None`` if it left nothing."""
     store = Store.open(chunk.store)
     file = _outcome_file(store, chunk, shard)
     store.fetch([file])

@@ -111,7 +111,6 @@ class Waiting:
     Attributes:
         attempt: How often it was given to a worker before.
         outcome: Set once with its result or with why there is none.
-        since: When it came.
     """
 
     chunk: Chunk
@@ -125,9 +124,6 @@ class Shard:
     """A flow run that scores chunks in turn.
 
     Attributes:
-        parts: The chunks.
-        id: The flow run.
-        state: The last state that was seen.
         since: When that state was first seen, or the last of its chunks ended.
     """
 
@@ -164,8 +160,6 @@ class Shards:
     Leaving the block cancels the flow runs that have not ended.
 
     Args:
-        workers: Workers online by lane.
-        timeouts: How long things may take.
         changed: Called with all shards so far when one of them has changed, and at the end.
     """
 
@@ -437,7 +431,6 @@ class Heartbeats:
     heartbeats are switched off, is not judged by them.
 
     Args:
-        client: Prefect's API.
         silence: The period, in seconds; several times the pause between heartbeats.
     """
 

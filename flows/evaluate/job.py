@@ -162,7 +162,6 @@ class _Evaluation:
 
     Args:
         config: What to evaluate, with which evaluators, and what makes the gate fail.
-        prepared: What that comes to.
         steps: How the steps are run: in this process, or as Prefect tasks.
     """
 
@@ -400,12 +399,7 @@ class _Evaluation:
 
 
 def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> EvaluateResult:
-    """Bring the time of a run up to date where all is done, in its record and in its result, which is returned.
-
-    Args:
-        result: The outcome of the run.
-        timeline: The run's time.
-    """
+    """Bring the time of a run up to date where all is done, in its record and in its result, which is returned."""
     run, time = store.run(result.run), timeline.so_far()
     run.update({"time": time.to_json()})
     _tell(store, run, timeline)
@@ -472,11 +466,7 @@ def _left_out(left_out: Mapping[str, str]) -> str:
 
 
 class EvaluateAgain(Evaluate):
-    """Score the answers of an earlier run again.
-
-    Args:
-        line: The run.
-    """
+    """Score the answers of an earlier run again."""
 
     def __init__(self, line: RunLine) -> None:
         super().__init__(asks_here=True)

@@ -78,7 +78,6 @@ class PlanPreview:
 
     Attributes:
         turns: Turns of its conversations.
-        tool_calls: Calls of tools in them.
     """
 
     dataset: str
@@ -115,9 +114,6 @@ class Prepared:
     """An evaluation whose settings, evaluators, dataset and models were checked.
 
     Attributes:
-        settings: The choices that evaluators see.
-        choice: The evaluators of the request.
-        policy: The gate's policy.
         shown: What the run's record calls the dataset, where that is not its path.
         rescored: Id of the earlier run whose answers are scored again, or "".
     """
@@ -139,7 +135,6 @@ def chosen(config: EvaluateConfig, *, check_key: bool = False) -> tuple[Settings
     """Return the settings and the evaluators of a request.
 
     Args:
-        config: The request.
         check_key: Refuse a default judge whose API key is missing. Only where judges are asked by this process or its
             children: workers have keys of their own.
 
@@ -162,7 +157,6 @@ def prepare(
     """Check a request and load its dataset; a dataset that is in the store is not read again.
 
     Args:
-        config: The request.
         check_key: See :func:`chosen`.
         load: Loads the dataset. By default as :func:`load_dataset` does, but that other hosts do not get it: a run
             may not follow.
@@ -208,7 +202,6 @@ def preview(
     """Return what the store contains and what is left to compute.
 
     Args:
-        config: The request.
         prepared: What it comes to; by default it is prepared here.
         planned: Keys and trials, by configuration, that evaluations before this one compute: they count as reused, and
             those of this one join them.

@@ -41,9 +41,6 @@ class Retries:
 
     A judge that is being restarted is back within the delays. Once a chunk found it down to the last, the chunks after
     it are tried only once each, so that a run with a dead judge ends soon; the first one that succeeds ends that.
-
-    Args:
-        judges: The run's judges.
     """
 
     def __init__(self, judges: tuple[JudgeConfig, ...]) -> None:
@@ -154,12 +151,7 @@ _ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconcl
 
 
 def publish_artifacts(steps: JobSteps, store: Store, run: Run, result: EvaluateResult) -> None:
-    """Publish the summary, the leaderboard, the work of each evaluator, the problems and the link to the report.
-
-    Args:
-        steps: Keep the run's history.
-        result: Its outcome.
-    """
+    """Publish the summary, the leaderboard, the work of each evaluator, the problems and the link to the report."""
     with open_run(store, run, read_only=True) as connection:
         board = records(connection, sql("leaderboard"))
         work = records(connection, sql("evaluator_work"))

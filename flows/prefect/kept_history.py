@@ -63,11 +63,7 @@ class NotTaken(Exception):
 
 
 class Requests:
-    """Requests to an API on this machine, one after another over one connection.
-
-    Args:
-        api: Its URL.
-    """
+    """Requests to an API on this machine, one after another over one connection."""
 
     def __init__(self, api: str) -> None:
         parts = urlsplit(api)
@@ -111,11 +107,7 @@ class Requests:
 
 
 class Writer:
-    """Writes to a server from a thread, in order.
-
-    Args:
-        api: URL of its API.
-    """
+    """Writes to a server from a thread, in order."""
 
     def __init__(self, api: str) -> None:
         self._requests = Requests(api)
@@ -178,7 +170,6 @@ class KeptHistory(History):
     """The history of a flow run.
 
     Args:
-        writer: Writes it.
         root: The history of the outermost flow run, if it is not this one.
     """
 
@@ -199,8 +190,6 @@ class KeptHistory(History):
         """Keep the block as a run of a flow.
 
         Args:
-            name: Name of the flow.
-            label: Name of its run.
             parameters: What it was asked for, as JSON.
             within: The task run by which it is drawn in another flow run.
         """
@@ -308,8 +297,6 @@ def kept_history(api: str, name: str, label: str, parameters: Mapping[str, Any])
 
     Args:
         api: URL of the API of a server on this machine.
-        name: Name of the flow.
-        label: Name of its run.
         parameters: What it was asked for, as JSON.
     """
     writer = Writer(api)
@@ -339,7 +326,6 @@ def recorded(api: Api, job: Job[C, K, S, R], config: C, checked: K) -> R:
     may be away for a while, want a key, or have workers.
 
     Args:
-        api: The server's API.
         checked: What the check of the job found.
     """
     if api.kind == "kept" and not guarded() and not _has_workers(api, config):

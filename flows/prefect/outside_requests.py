@@ -107,8 +107,6 @@ class Allowed:
 
         Args:
             what: What it is, for the refusal.
-            file: The file or folder.
-            code: Whether it is run.
         """
         path = from_home(file).absolute().resolve()
         if any(path.is_relative_to(from_home(each).absolute().resolve()) for each in self.files):
@@ -140,9 +138,6 @@ def check_request(job: Job[Any, Any, Any, Any], config: Any) -> None:
 
     A form's fields are known by their names, so that none is forgotten in a new form; a job checks what only it has.
 
-    Args:
-        config: The form of the job.
-
     Raises:
         UsageError: It does.
     """
@@ -171,7 +166,6 @@ def check_judges(rules: Allowed, access: JudgeAccess) -> None:
     """Refuse judges that requests from outside may not name.
 
     Args:
-        rules: What they may name.
         access: What the request says of its judges.
 
     Raises:
@@ -200,8 +194,6 @@ def check_target(rules: Allowed, target: Target, own: Sequence[Target]) -> None:
     """Refuse a target that requests from outside may not name.
 
     Args:
-        rules: What they may name.
-        target: How the model is asked.
         own: The targets of the deployment's own file, where it is one of these.
 
     Raises:
@@ -229,7 +221,6 @@ def check_store(rules: Allowed, store: str | None) -> None:
     """Refuse a store that is neither the worker's own nor listed.
 
     Args:
-        rules: What requests may name.
         store: The store that is named, if any.
 
     Raises:

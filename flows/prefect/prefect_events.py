@@ -89,9 +89,7 @@ def send_once(
     Only where an automation could not act on the earlier one it is sent anew.
 
     Args:
-        name: The event's name.
         resource: Labels of what it is about; ``prefect.resource.id`` is required.
-        payload: What it says.
         identity: What makes two of them the same.
         again: Send it even if the server has it.
         wait: How many seconds to wait for what it starts.
@@ -122,9 +120,7 @@ def identifier_of(name: str, identity: Mapping[str, Any], attempt: int = 0) -> U
     """Return the id of an event: the same for the same content, another for each attempt after a failed one.
 
     Args:
-        name: Name of the event.
         identity: Content that makes two events the same.
-        attempt: Number of the attempt.
     """
     content = json.dumps([name, identity, attempt], sort_keys=True, ensure_ascii=False, default=str)
     return uuid5(_NAMESPACE, content)
@@ -136,7 +132,6 @@ class Entry:
 
     Attributes:
         occurred: When, as ISO 8601 in UTC.
-        event: Its name.
         about: Name or id of its resource.
         outcome: What it started or why nothing; ``None`` when nobody acted on it.
     """
@@ -151,7 +146,6 @@ def recent(hours: float, *, failed_only: bool = False, limit: int = 100) -> list
     """Return Leadline's events of the last hours with their outcome, and what automations failed at; newest first.
 
     Args:
-        hours: How far to look back.
         failed_only: Only what automations failed at.
         limit: Number of events at most.
 
@@ -218,7 +212,6 @@ def pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[Re
     """Return events of any number; a page contains 50.
 
     Args:
-        wanted: Which events.
         limit: How many at most.
     """
     page = client.read_events(wanted, limit=min(50, limit))

@@ -45,7 +45,6 @@ def comparison_link(store: Store, identifier: str, report: Path) -> str:
     """Return the address of a comparison's report for a browser.
 
     Args:
-        identifier: Id of the comparison.
         report: Where the report is on this host.
     """
     kept = store.root / "comparisons" / identifier / report.name

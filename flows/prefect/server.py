@@ -160,10 +160,8 @@ class BackgroundServer:
         url: Its UI.
         api: Its API, as ``PREFECT_API_URL`` takes it.
         prefect_home: The ``PREFECT_HOME`` that it serves.
-        prefect: Its version of Prefect.
         idle_minutes: Minutes without a request after which it ends; ``None`` for never.
         started: When it was started, as ISO 8601 in UTC.
-        log: Its log file.
     """
 
     pid: int
@@ -188,7 +186,6 @@ def answers(api: str, timeout: float = 3.0) -> bool:
     So does a certificate that is not trusted here: Prefect's client may know its authority, and says if it does not.
 
     Args:
-        api: URL of the API.
         timeout: Longest wait in seconds.
     """
     import ssl
@@ -290,7 +287,6 @@ def command(record: Path, port: int, home: Path, log: Path, idle_minutes: float 
     Args:
         record: File that says where the server is once it answers.
         home: Its ``PREFECT_HOME``.
-        log: Where its output goes.
         idle_minutes: Minutes without a request after which it ends; ``None`` for never.
     """
     url = f"http://127.0.0.1:{port}"
@@ -369,7 +365,6 @@ class Api:
 
     Attributes:
         url: Its URL, as ``PREFECT_API_URL`` takes it.
-        kind: Whose server it is.
     """
 
     url: str

@@ -112,12 +112,7 @@ def _prepare_database() -> bool:
 
 
 def create(file: Path, script: str) -> bool:
-    """Create a database at once, as a whole, unless there is one.
-
-    Args:
-        file: Where it is to be.
-        script: Its statements.
-    """
+    """Create a database at once, as a whole, unless there is one."""
     draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     if file.exists() or not file.parent.is_dir():
         return False

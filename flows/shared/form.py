@@ -86,7 +86,6 @@ class OneOf:
     """Restricts a text to names that are known when it is asked, such as those of registered classes.
 
     Attributes:
-        names: Returns the names.
         what: What they name, for the refusal of another one.
     """
 
@@ -113,7 +112,6 @@ class Setting:
 
     Attributes:
         path: Its name, with points between the levels, such as ``judges.max_cost``.
-        field: What Pydantic knows of it.
         form: The form that it is a field of.
     """
 
@@ -177,12 +175,7 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def settings_in(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
-    """Yield the settings of a form in their order, those of a form within it in its place.
-
-    Args:
-        model: The form.
-        prefix: Put before the names.
-    """
+    """Yield the settings of a form in their order, those of a form within it in its place."""
     for name, field in model.model_fields.items():
         setting = Setting(f"{prefix}{name}", field, model)
         if isinstance(setting.kind, type) and issubclass(setting.kind, BaseModel):

@@ -28,8 +28,6 @@ class History:
         """Keep the begin and the end of the block, and how it ended.
 
         Args:
-            name: Name of the task.
-            label: Name of its run.
             after: Ids of the task runs that it is drawn after.
 
         Yields:
@@ -44,8 +42,6 @@ class History:
         """Keep the block as a run of a flow within this one.
 
         Args:
-            name: Name of the flow.
-            label: Name of its run.
             parameters: What it was asked for, as JSON.
             after: Ids of the task runs that it is drawn after.
 

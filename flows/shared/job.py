@@ -61,14 +61,7 @@ def reporting(listener: Listener) -> Iterator[None]:
 
 
 def report(step: str, lane: str = "", done: int = 0, total: int = 1) -> None:
-    """Send progress to all listeners.
-
-    Args:
-        step: Name of the step.
-        lane: Lane or model.
-        done: Units done.
-        total: Units in all.
-    """
+    """Send progress to all listeners."""
     event = ProgressEvent(step, lane, done, total)
     for listener in list(_listeners):
         listener(event)
@@ -155,7 +148,6 @@ class Job(ABC, Generic[C, K, S, R]):
 
     Attributes:
         name: Name of the flow, and of its runs where :meth:`run_name` says nothing else.
-        Config: The form.
         first_step: Name of the step in which the form is checked, and what it names loaded.
         named: Field of the form with the file that is loaded, after which runs are named; ``""`` without one.
         kept: Sentence for whoever interrupts the command: what is not lost.
@@ -285,7 +277,6 @@ def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> P
     Args:
         given: What the user named, if anything.
         default: Its name otherwise, in the working directory.
-        sources: What is read.
 
     Raises:
         UsageError: It is a folder, or one of the sources.

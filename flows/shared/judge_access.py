@@ -53,7 +53,6 @@ def limits_for(max_calls: int | None, max_cost: float | None, team: str | None, 
     """Return what calls to judges or models may cost.
 
     Args:
-        max_calls: Calls of the run.
         max_cost: US dollars of the run.
         team: Its team; else ``$LEADLINE_TEAM``.
         file: The configuration file with the teams' budgets; by default ``leadline.toml`` here.

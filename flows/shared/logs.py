@@ -69,7 +69,6 @@ def json_line(message: str, level: str, logger: str, *, created: float | None = 
     Args:
         message: What is said.
         level: Its level, in any case.
-        logger: Who says it.
         created: When, in seconds since 1970; now if it is not given.
         **more: Further fields; empty ones are left out.
     """
@@ -90,7 +89,6 @@ def log_to_stderr(logger: str, level: int = logging.INFO) -> None:
     """Write a server's log to standard error, in the format that is wanted.
 
     Args:
-        logger: Name of its logger.
         level: The least level that it writes; others write warnings.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -115,7 +113,6 @@ def tail(log: Path, lines: int = 5) -> str:
     """Return the last lines of a log that are not blank, joined by ``|``.
 
     Args:
-        log: The file.
         lines: How many lines at most.
     """
     try:

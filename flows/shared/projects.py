@@ -83,7 +83,6 @@ def enter(name: str, environment: MutableMapping[str, str], file: Path | None = 
     and targets ask for them, and no variable that holds a key of another project.
 
     Args:
-        name: The project.
         environment: The environment's variables, which are changed.
         file: The configuration file; by default ``leadline.toml`` here.
 

@@ -35,7 +35,6 @@ class ChangedAnswer:
     """A row whose answer changed sides of a metric.
 
     Attributes:
-        case: Key of the case.
         question: The question; "" where it has none, or none is to be shown.
         before: The answer in the run that was compared with; "" as above.
         answer: The answer in this run; "" as above.
@@ -54,11 +53,7 @@ class BrokenMetric:
     """The rows of one model that passed a metric and now fail it, with another answer.
 
     Attributes:
-        metric: The metric's name for people.
-        model: Key of the model.
-        n: Number of rows.
         example: One of them; ``None`` where none was read.
-        others: Cases of the next ones.
     """
 
     metric: str
@@ -100,16 +95,10 @@ class ChangeFacts:
     """Findings of a run, for a summary of a change.
 
     Attributes:
-        n_rows: Answers.
-        models: Keys of the models.
         compared: Whether the run was compared with another.
         note: Why it was not, or "".
-        notes: Sentences on the comparison.
         worse: By model why it is worse by more than is tolerated.
         broken: What is newly broken, by model and metric.
-        n_broken: Newly broken rows.
-        fixed: What is newly fixed, by model.
-        n_fixed: Newly fixed rows.
         n_rejudged: Rows with the same answer that changed sides.
         metrics: The metrics that were compared, each with its model's key.
         untold: Metrics of which nothing can be told.
@@ -250,8 +239,6 @@ class CheckOutcome:
     Attributes:
         name: The check; "" if it is the only one.
         dataset: Its dataset, as it is named in the file.
-        verdict: What it came to.
-        reason: Why, in a sentence.
         base: Which run it was compared with, or why with none; "" where that was not got to.
         exit_code: What the job leaves with on account of it.
         result: The evaluation's; ``None`` where there is none.
@@ -273,12 +260,7 @@ class CheckOutcome:
 
 
 def decide(config: CheckConfig, result: EvaluateResult, facts: ChangeFacts) -> tuple[Verdict, str]:
-    """Return what a check comes to and why: the gate's decision, or that on the changes alone.
-
-    Args:
-        result: Its evaluation.
-        facts: What the run found.
-    """
+    """Return what a check comes to and why: the gate's decision, or that on the changes alone."""
     return _of_changes(config, result, facts) if config.only_changes else (result.gate, result.gate_reason)
 
 

@@ -51,8 +51,6 @@ class Detail:
 
     Attributes:
         text: Characters of a question, an answer or a reason; 0 for no examples.
-        names: Cases that are named.
-        lines: Metrics and problems of each kind.
     """
 
     text: int
@@ -70,7 +68,6 @@ def summarise(
     """Return the summary of all checks as Markdown.
 
     Args:
-        title: The heading.
         where: Where all results are, for the reader: "the job's artifacts".
         link: Address of the job's page, or "".
         largest: Bytes that it may have.
@@ -149,7 +146,6 @@ def block(text: object, limit: int = 600) -> str:
     """Return a text as a block of code of its own, with its lines.
 
     Args:
-        text: The text, such as an answer.
         limit: The characters after which it is cut.
     """
     whole, n = _begun(text, limit), len(str(text))

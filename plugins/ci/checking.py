@@ -59,10 +59,7 @@ def check_change(
     """Make all checks of a change, and tell what they found.
 
     Args:
-        request: What is to be checked.
         store: The store; ``None`` for the usual one.
-        environment: The job's variables.
-        evaluate: Runs an evaluation.
         tell: Takes note of the error of a check that could not be made.
 
     Raises:
@@ -171,19 +168,13 @@ def folder_of(output: str, check: str) -> Path:
     """Return the folder of a check's files: the job's own for the only one, else one below it.
 
     Args:
-        output: The job's folder.
         check: The check; "" for the only one.
     """
     return from_home(output) / check if check else from_home(output)
 
 
 def export_check(store: Store, outcome: CheckOutcome, output: str) -> None:
-    """Write a check's report, JUnit and SARIF files; those of an earlier job go, whatever became of this one.
-
-    Args:
-        outcome: What became of the check.
-        output: The job's folder.
-    """
+    """Write a check's report, JUnit and SARIF files; those of an earlier job go, whatever became of this one."""
     folder = folder_of(output, outcome.name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,9 +200,6 @@ def write_summary(
     Args:
         summary: All of them as Markdown.
         exit_code: What the job leaves with.
-        checkout: What was checked out.
-        output: The job's folder.
-        environment: The job's variables.
 
     Returns:
         What ``ci.json`` has.

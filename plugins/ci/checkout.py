@@ -78,7 +78,6 @@ def find_checkout(environment: Mapping[str, str], *, base_branch: str = "", fold
     """Return what was checked out.
 
     Args:
-        environment: The job's variables.
         base_branch: The branch to compare with where nothing else says it.
         folder: A folder of the repository, for Git; the working directory without it.
     """
@@ -203,12 +202,7 @@ class BaseRun:
 
 
 def find_base(store: Store, check: str, checkout: Checkout) -> BaseRun:
-    """Return the run of the base branch; that there is none is no error.
-
-    Args:
-        check: The check's name.
-        checkout: What was checked out.
-    """
+    """Return the run of the base branch; that there is none is no error."""
     branch, commit = checkout.base_branch, checkout.base_commit
     if not branch:
         return BaseRun("", "Nothing says which branch this is to be compared with.")
@@ -229,8 +223,6 @@ def mark_run(store: Store, run: Run, check: str, checkout: Checkout) -> str:
 
     Args:
         run: The run; completed.
-        check: The check's name.
-        checkout: What was checked out.
     """
     mark = {"check": check, "branch": checkout.branch, "commit": checkout.commit, "change": checkout.is_change}
     run.update({RECORD: mark | {"number": checkout.number}})
@@ -242,11 +234,7 @@ def mark_run(store: Store, run: Run, check: str, checkout: Checkout) -> str:
 
 
 def branch_tag(branch: str, check: str = "") -> str:
-    """Return the tag of a branch's run; a name that is no tag, such as ``fix/tides``, gets a digest to tell it apart.
-
-    Args:
-        check: The check's name.
-    """
+    """Return the tag of a branch; a name that is no tag, such as ``fix/tides``, gets a digest to tell it apart."""
     end = f".{check}" if check else ""
     name = _NOT_IN_TAGS.sub("-", branch)
     tag = f"branch.{name}{end}"

@@ -82,7 +82,6 @@ class CheckRequest:
     """Request of a check, of one evaluation or several.
 
     Attributes:
-        ci: What is told, and whom.
         checks: The evaluations by name; one without a name stands in ``[ci]`` itself.
     """
 

@@ -57,7 +57,6 @@ class Posting:
     """Outcome of keeping a comment.
 
     Attributes:
-        done: What was done.
         words: Why not, in one sentence, or "".
     """
 
@@ -74,8 +73,6 @@ def keep_comment(checkout: Checkout, body: str, *, title: str, environment: Mapp
     """Write the comment of a pull request, or bring the one that is there up to date; never raises.
 
     Args:
-        checkout: What was checked out.
-        body: The comment's Markdown.
         title: What tells this comment from others of Leadline.
         environment: The job's variables; the token is one of them.
     """
@@ -243,7 +240,6 @@ class RestClient:
         """Send a request and return the reply to it.
 
         Args:
-            method: HTTP's method.
             path: Path behind the API's address, or a whole address of the same host.
             body: JSON to send.
 

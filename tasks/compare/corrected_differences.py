@@ -42,8 +42,6 @@ class _Answer:
     """One model's answer to a case.
 
     Attributes:
-        score: The judge's score.
-        label: What people say.
         drawn: How it was drawn; ``None`` where it was not.
         cluster: Number of its original.
     """
@@ -187,7 +185,6 @@ def paired_difference(
         labels: The candidate's label less the baseline's, of the cases of which both are labelled.
         judge_on_labels: The same of the judge's scores.
         chances: The chance with which both answers of each of these cases were drawn, in (0, 1].
-        judge_on_all: The judge's differences of all cases.
         clusters: Number of the original of each labelled case.
         clusters_of_all: The same of all cases.
         shares: Whether labels are good (1) or bad (0).

@@ -35,9 +35,6 @@ class DatasetVersion:
 
     Attributes:
         digest: Of the dataset of the last run.
-        first: The first run.
-        last: The last run.
-        runs: Number of runs.
     """
 
     digest: str
@@ -126,7 +123,6 @@ def changed_cases(
         after: Digest of the later one.
         kind: Only those ``added``, ``removed`` or ``edited``.
         limit: Cases at most.
-        offset: Cases before them.
     """
     return [dict(line) for line in _changed(_cases(store, before), _cases(store, after), kind, limit, offset)]
 

@@ -56,9 +56,7 @@ class Draft:
     """A metric before all metrics are judged together.
 
     Attributes:
-        found: What is known of it.
         question: The values that its verdict depends on; ``None`` where the verdict is known.
-        slices: The metric by slice.
     """
 
     found: MetricComparison
@@ -227,8 +225,6 @@ def _find_churn(connection: DuckDBPyConnection, values: Values, metric: MetricIn
 
     Args:
         connection: Both sides, with the ``row_pairs`` of the models.
-        values: The metric's values by case.
-        metric: Its threshold and direction.
     """
     ours, theirs = (_side(connection, side, values, metric) for side in SIDES)
     flipped = (ours.trials[:, 0] + theirs.trials[:, 0]) == 1
@@ -326,7 +322,6 @@ def _find_flips(
     Args:
         connection: Both sides, with the ``row_pairs`` of the models.
         better: By how much the candidate is better on each case.
-        metric: Its threshold and direction.
         shown: How many of each direction are returned with their texts, the largest changes first.
     """
     sign = 1.0 if metric.higher_is_better else -1.0

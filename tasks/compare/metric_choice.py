@@ -53,9 +53,7 @@ class Pairing:
         differences: Differences of the configurations of its evaluator.
         obstacle: Why it cannot be compared, or ``""``.
         outcome: The verdict of a metric with an obstacle.
-        role: Its role in the policy.
         untested: Why it is shown and not tested, or ``""``.
-        notes: Sentences for the reader.
     """
 
     metric: MetricInfo

@@ -81,7 +81,6 @@ class Decided:
 
     Attributes:
         low: Lower end of an interval of the effect that holds whenever one stops.
-        high: Its upper end.
     """
 
     verdict: Literal["pass", "fail", "inconclusive"]

@@ -40,14 +40,7 @@ _MOST_CELLS: Final = 4_000_000  # weights in memory at a time: 32 MB
 
 @dataclass(frozen=True, slots=True)
 class DatasetMetric:
-    """A metric that is computed over all rows at once, on both sides, over the cases that both have a payload for.
-
-    Attributes:
-        baseline: The baseline's value.
-        candidate: The candidate's value.
-        cases: Number of cases.
-        measured: Effect, interval and test.
-    """
+    """A metric that is computed over all rows at once, on both sides, over the cases that both have a payload for."""
 
     baseline: float
     candidate: float
@@ -95,7 +88,6 @@ def compare_dataset_metrics(
     """Compare the metrics of one evaluator over the ``row_pairs``.
 
     Args:
-        pairings: The metrics, all of one evaluator.
         margins: The largest tolerated worsening of each.
 
     Returns:
@@ -141,9 +133,7 @@ class Resampled:
     """One metric computed many times, candidate less baseline.
 
     Attributes:
-        true: The baseline's value and the candidate's.
         drawn: Differences in bootstrap samples.
-        swapped: Differences after label swaps.
     """
 
     true: Numbers

@@ -47,9 +47,7 @@ class ChangeQuestion:
 
     Attributes:
         metric: Its evaluator and metric, as ``evaluator.metric``.
-        model: Key of the candidate's model.
         question: The question: its values are differences, from 0 for the worst to 1 for the best.
-        seen: What was seen of it.
         width: Width of the metric's range.
     """
 

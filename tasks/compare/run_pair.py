@@ -54,9 +54,7 @@ class Values:
     """One metric of the cases that both models have a value for, in the order of the cases.
 
     Attributes:
-        cases: Numbers of the cases.
         baseline: The baseline's values, trials averaged.
-        candidate: The candidate's values.
         clusters: The cluster of each case, counted from 0 without gaps; ``None`` where no two cases are related.
     """
 
@@ -71,7 +69,6 @@ class CountedOutcomes:
     """The outcomes of all cases on one metric, and how far the unscored ones could move the sum of the differences.
 
     Attributes:
-        coverage: Numbers of cases.
         worst: Sum over the unscored cases of candidate less baseline if every unknown value were the worst for the
             candidate; ``None`` if unbounded.
         best: The same if every one were the best.

@@ -68,9 +68,7 @@ class DocumentChunk:
         documents: The document, and others that contain the very same chunk.
         text: Its text, without white space around.
         start: Where it begins in the text of the (first) document, in characters.
-        end: Where it ends.
         page: The page that it begins on, counted from 1; ``None`` where there are none.
-        last_page: The page that it ends on.
         heading: Titles of the section that it begins in, the outermost first.
         digest: 32 hex digits that identify text and heading.
     """
@@ -236,7 +234,6 @@ class Corpus:
         chunks: The chunks, in the order of the documents.
         documents: Number of documents with text.
         found: Number of chunks before some were drawn; those that stand in several documents count once each time.
-        warnings: What is worth knowing.
     """
 
     chunks: tuple[DocumentChunk, ...]

@@ -169,9 +169,7 @@ class File:
     """A file that is a document.
 
     Attributes:
-        path: Where it is.
         uri: How it is named in the dataset: the last part of the argument that led to it, and the path below that.
-        kind: How it is read.
     """
 
     path: Path

@@ -79,7 +79,6 @@ class Written:
         blank: Questions or answers that were empty.
         unanswerable: Questions without an answer in the chunk.
         repeated: Questions that stood there twice.
-        replies: Replies that this rests on.
         error: Why there is nothing; every call of the chunk is needed.
     """
 

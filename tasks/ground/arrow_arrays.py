@@ -69,7 +69,6 @@ def lists_of(lengths: Any, elements: pa.Array, *, empty: bool = False) -> pa.Arr
 
     Args:
         lengths: Integers of NumPy's.
-        elements: The elements of all lists.
         empty: Whether lists without elements are empty; otherwise they are null.
     """
     nulls = None if empty or np.all(lengths) else _bits(lengths != 0)

@@ -54,7 +54,6 @@ class Plugins(Generic[C]):
         Args:
             kind: What one is called in messages, e.g. ``exporter``.
             package: The package whose modules register the project's own.
-            group: The group of entry points.
         """
         self.kind = kind
         self.package = package

@@ -73,12 +73,9 @@ class TimeSpan:
     """A stretch of work in one thread; spans of a thread lie in or beside each other, to the microsecond.
 
     Attributes:
-        name: What was done.
         kind: ``part``, ``step``, ``chunk``, ``evaluator`` or ``import``.
         began: When, in microseconds since 1970.
-        ended: When it ended.
         process: The process, as :func:`leadline.tasks.ground.processes.this_process` names it.
-        thread: Name of the thread.
     """
 
     name: str
@@ -203,7 +200,6 @@ class Timeline:
 
         Args:
             began: When it began, on the clock.
-            ended: When it ended.
         """
         with self._lock:
             steps = self._steps.setdefault(part, {})
@@ -362,7 +358,6 @@ def write_trace(path: Path, spans: Sequence[TimeSpan], calls: Sequence[Mapping[s
     """Write a profile; the file appears complete or not at all.
 
     Args:
-        spans: Parts, steps, chunks, evaluators and imports.
         calls: Lines of ``ledger/call_times``, by time.
         **about: What else the file says of itself.
     """

@@ -40,7 +40,6 @@ class TrialReply:
     Attributes:
         trial: From 0.
         values: By metric; ``None`` where it has no value.
-        message: Why, in the evaluator's words.
         calls: Digests of the calls that it rests on.
     """
 
@@ -55,7 +54,6 @@ class RowReplies:
     """The trials of a row that the store has, and what one more would take.
 
     Attributes:
-        replies: In the order of trials.
         further: Calls and price of the next; ``None`` where it asks no judge.
     """
 

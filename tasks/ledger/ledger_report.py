@@ -24,14 +24,11 @@ class Totals:
     """The sums over judge calls.
 
     Attributes:
-        run: Id of the run.
         evaluator: Id of the evaluator that asked first, or ``""`` for all together.
-        asked: Calls begun.
         answered: Calls with a reply.
         failed: Calls that ended without one.
         lost: Calls whose process was gone before the reply was on record; they may have been paid for.
         input_tokens: Tokens sent, where the providers reported them.
-        output_tokens: Tokens received.
         cost_usd: Price of the calls whose price is known.
         unknown_price: Answered calls whose price is not known.
         repeated_attempts: Attempts beyond the first one of a call.

@@ -84,10 +84,6 @@ class Intend:
     Attributes:
         ask: Number of the attempt to get a reply; grows with time.
         judge: Columns of the judge, or ``None`` where it is known to be there.
-        call: Columns of the question.
-        line: Columns of the ask.
-        run: Id of the run.
-        limits: What the run may spend.
         charge: What the call may cost; ``None`` for one outside of the budget.
         result: The reply that came meanwhile, as in :class:`Find`.
         refused: Why the budget does not allow it.
@@ -131,10 +127,8 @@ class End:
     """End a call.
 
     Attributes:
-        ask: Number of the ask.
         line: Values of ``ledger/answer_ask`` or ``ledger/fail_ask``.
         reply: Values of ``ledger/add_reply``, or ``None`` if there was no reply.
-        run: Id of the run.
         accounts: The budgets that it was charged to.
         reserved: What was set aside for it in US dollars.
         cost_usd: What it cost, ``None`` where that is not known.

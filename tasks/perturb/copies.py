@@ -57,7 +57,6 @@ class _Copy:
     """A copy to be made.
 
     Attributes:
-        recipe: What to do to it.
         number: Which copy by this recipe, counted from 1.
     """
 
@@ -101,7 +100,6 @@ def perturb(
         suite: The suite, loaded for its cases only.
         recipes: What to do; each gives copies of its own.
         output: The file to write, JSON Lines; it appears complete or not at all.
-        seed: Of the random choices.
         copies: Copies of each case by each recipe.
         judge: Who writes misinformation.
 

@@ -101,7 +101,6 @@ class PerturbationKind:
 
     Attributes:
         change: What it does; returns the text itself where there is nothing to change.
-        scale: How much, for each intensity.
         keeps_meaning: Whether the expected answer is still the right one.
     """
 
@@ -164,7 +163,6 @@ class PerturbationStep:
     """One perturbation as it was asked for.
 
     Attributes:
-        name: Which.
         intensity: How much; of no meaning for some.
         variant: What of question and answer is encoded.
     """

@@ -120,7 +120,6 @@ class Variant:
     """The texts that are encoded.
 
     Attributes:
-        question: Whether the question is.
         answer: Whether the answer is asked to be.
     """
 

@@ -63,8 +63,6 @@ class Rule:
     Attributes:
         role: ``must``: one failing row beyond the tolerance fails the gate; ``should``: a mean or share that misses
             its threshold fails it; ``information``: never blocks.
-        question: What it helps to answer.
-        proof: What it can show of that.
         right_that_pass: Of an ``estimate``: how many answers that people call good it passes, and of how many.
         wrong_that_fail: Likewise, how many that people call bad it fails, and of how many.
         threshold: Value that separates good from bad; ``None`` for the metric's own.
@@ -108,7 +106,6 @@ class Policy:
 
     Attributes:
         description: What it is for, in a sentence.
-        problems: How problems are found.
         asks: The questions that must be decided for the gate to pass; one that nothing in the dataset could answer is
             left out.
         good_share: Least share of a model's answers that must surely be good for the run to pass, where rows decide.
@@ -236,10 +233,8 @@ def _asked_for(rule: Rule, metric: Metric, *, limited: bool, alone: bool, judged
     """Return the rule of a metric that somebody asked for: it decides unless it has no limit to decide by.
 
     Args:
-        rule: Its rule otherwise.
         limited: Whether it was given a threshold.
         alone: Whether no other metric of its evaluator blocks.
-        judged: Whether a judge gives its values.
     """
     by_rows = metric.share and not metric.dataset_level
     decides = limited or (alone and metric.share and metric.threshold is not None)

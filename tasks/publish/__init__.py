@@ -27,10 +27,7 @@ class Published:
     """The place of the results.
 
     Attributes:
-        report: The page.
         folder: The folder that contains it and all other files.
-        files: Number of files.
-        summary: The run in sentences.
         page: What is known of the cases in the page: the fields of its data that are numbers.
     """
 

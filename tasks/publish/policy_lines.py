@@ -31,11 +31,9 @@ class PolicyLine:
     """The policy's decision on one metric of one model.
 
     Attributes:
-        evaluator: Id of the evaluator.
         metric: Key of the metric; ``""`` for an evaluator that could not run at all and has none.
         model: Key of the model; ``""`` where it is about no model.
         role: ``must`` or ``should``.
-        outcome: The decision.
         cause: The role that was missed, or what kept the instrument from measuring.
         message: Why, in one or two sentences; ``""`` where the metric passes.
         value: The model's value; ``None`` where nothing was scored.
@@ -68,7 +66,6 @@ class _Deciding:
     """A run whose metrics are decided.
 
     Attributes:
-        facts: The run.
         min_rows: By metric, the least number of scored rows that can fail it.
     """
 

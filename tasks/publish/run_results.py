@@ -29,7 +29,6 @@ class RunResults:
 
     Attributes:
         connection: The run's database, with the views ``run_models`` and ``run_rows``.
-        facts: Everything but single rows.
         repeats_rows: Whether the run is published in the formats that write every row once more.
         asked: Name of a format in which it is published because the request names it.
         earlier_page: The cases in the page of an earlier run with the same findings, which show the same.

@@ -97,9 +97,6 @@ class SummaryExample:
     """The answer that shows a problem best.
 
     Attributes:
-        case: Key of the case.
-        model: The model that answered.
-        question: The question, shortened.
         expected: The expected answer, with what is missing marked; empty for problems that it has no part in.
         answer: The answer around what is wrong with it, in pieces; empty where there is none.
         reason: What the evaluator says about it, or "".

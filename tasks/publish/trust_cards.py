@@ -17,22 +17,16 @@ class TrustCard:
     """One figure of an evaluator on a public set with people's labels.
 
     Attributes:
-        evaluator: Id of the evaluator.
-        version: Its version when it was measured.
         claim: What was compared with what people said.
         measure: Name of the figure: accuracy, recall, precision, rank correlation, …
-        data: Name of the set.
-        licence: Its licence and origin.
         value: The figure; ``None`` where it could not be measured.
         low: Lower end of its 95 % interval, ``None`` without a figure.
         high: Upper end of its 95 % interval, ``None`` without a figure.
-        n: Number of labelled items.
         groups: Number of independent groups among them: prompts, templates, conversations.
         chance: The figure of one that guesses, ``None`` where there is no such figure.
         people: The same figure between one person and another, ``None`` where the set does not tell.
         headline: Whether it stands for all figures of the evaluator on the set.
         setting: Parameters, embedder or judge, where they are not the defaults.
-        note: What to beware of.
         failures: Short examples of what it gets wrong.
         measured: Day of the measurement, ISO 8601.
         lacks: The weights for want of which it was not measured, as ``leadline evaluators models pull`` takes them.

@@ -20,10 +20,6 @@ class CostLine:
     """Sums over judge calls and scores.
 
     Attributes:
-        name: What they are of.
-        newest: The last run among them.
-        runs: Number of runs.
-        asked: Calls begun.
         answered: Calls with a reply.
         failed: Calls that ended without one.
         cost_usd: The sum of the known prices.

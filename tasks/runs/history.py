@@ -52,7 +52,6 @@ class Kept:
     """The content of an index.
 
     Attributes:
-        files: Names of the files that count.
         runs: Runs that were read, whether or not they had anything.
         former: Files that counted before; somebody may be reading them.
     """

@@ -100,7 +100,6 @@ class Archive:
 
         Args:
             limit: Rows of its result at most.
-            offset: Rows before them.
 
         Returns:
             The names of the columns, and the rows.

@@ -76,8 +76,6 @@ class Answer:
 
     Attributes:
         asked: Whether it must be decided for the gate to pass.
-        outcome: The answer.
-        reason: Why, in a sentence or two.
         remedy: What would decide it: options of ``leadline evaluate``, or a command; ``""`` where it is decided.
     """
 

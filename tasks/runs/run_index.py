@@ -41,18 +41,12 @@ class RunLine:
         status: ``running``, ``completed``, ``failed`` …
         started: When, as ISO 8601.
         seconds: How long it took, if it is over.
-        dataset: Name of the dataset.
-        rows: Answers in it.
-        models: Keys of its models.
         gate: The gate's verdict, or "".
         reason: Why, or which error ended the run.
         changed: What changed since an earlier run, in a sentence.
-        problems: Problems of models by severity.
         instrument: Number of problems of the instrument or the data.
         coverage: Share of scores that were measured, if there are any.
         flow_run: Id of the Prefect flow run that made it, or "".
-        dataset_digest: What identifies the dataset's content.
-        version: Leadline's version.
         team: The team that its judge calls were charged to, or "".
         questions: Outcomes of the questions of the verdict.
         work: Numbers of scores ``reused``, ``computed``, ``scored`` and ``unscored``, where they are known.

@@ -130,13 +130,11 @@ class Spending:
 
     Attributes:
         evaluator: Id of the evaluator that asked first, ``""`` for all together.
-        asked: Calls begun.
         answered: Calls with a reply.
         failed: Calls that ended without one.
         lost: Calls whose process was gone before the reply was on record; they may have been paid for.
         retries: Attempts beyond the first one of a call.
         input_tokens: Tokens sent, as far as the provider counted them; ``None`` where it gave no counts.
-        output_tokens: Tokens received.
         price: What they cost, with what is not known of it; never "$0" for an unknown price.
     """
 

@@ -74,18 +74,11 @@ class RowCheck:
     """One metric of one answer, held against its threshold.
 
     Attributes:
-        case: Key of the case.
-        model: Key of the model.
         question: The case's question, ``None`` where it has none.
-        evaluator: Id of the evaluator.
-        metric: Key of the metric.
-        name: What people call it.
         role: ``must`` or ``should``.
         share: Whether the value is 0 or 1.
-        higher_is_better: Direction of the metric.
         threshold: Value that separates good from bad; it is good itself.
         status: ``scored`` or ``unscored``.
-        reason: Why it is unscored.
         value: The value, the mean of the trials; ``None`` where it is unscored.
         rejudged: Whether it passed in the baseline with the same answer, so that the instrument changed its mind.
     """
@@ -159,7 +152,6 @@ def list_cases(
         outcome: Only those with this outcome, one of :data:`_OUTCOMES`.
         problem: Only the rows of the problem of this number.
         limit: Lines at most.
-        offset: Lines before them.
 
     Raises:
         UsageError: The run has no results yet, or another version made it.
@@ -178,7 +170,6 @@ def list_problems(
         severity: Only those of this severity.
         model: Only those of this model, by its key.
         limit: Lines at most.
-        offset: Lines before them.
 
     Raises:
         UsageError: The run has no results yet, or another version made it.

@@ -59,7 +59,6 @@ class TrendSubject:
     """The subject of a series.
 
     Attributes:
-        dataset: Name of the dataset.
         measure: One of :data:`MEASURES` or :data:`OF_RUNS`.
         evaluator: Its id, "" for a question of the verdict or a whole run.
         metric: The metric's key, or the question.
@@ -80,7 +79,6 @@ class TrendPoint:
     """A value of a run, with its 95 % interval where that is known.
 
     Attributes:
-        n: Rows that it stands on.
         unscored: Rows that could not be measured.
         verdict: What the run says of it, or "".
         config: Digest of what it depends on; a change begins an epoch.
@@ -125,8 +123,6 @@ class Trend:
     """A series with its changes.
 
     Attributes:
-        name: What is measured, in words.
-        points: In the order of the runs.
         higher_is_better: ``None`` where neither is.
         is_share: Its values are told in percentage points.
         changes: Each with the place of its first point.

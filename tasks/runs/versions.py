@@ -51,8 +51,6 @@ class Subject:
     """The subject of an evaluation that is done once.
 
     Attributes:
-        model: Key of the model.
-        suite: Name of the suite.
         suite_digest: Digest of its cases.
         configuration: Everything else that the outcome depends on; under ``measured`` what the scores depend on.
     """
@@ -217,11 +215,7 @@ def runs_in_use(store: Store) -> set[str]:
 
 
 def of_version(store: Store, subject: Subject, version: str) -> dict[str, Any] | None:
-    """Return the youngest record of a version of the same model on a suite of the same name.
-
-    Args:
-        subject: Names the model and the suite.
-    """
+    """Return the youngest record of a version of the same model on a suite of the same name."""
     found = [
         record
         for record in records(store)

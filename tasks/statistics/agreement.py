@@ -28,8 +28,6 @@ class Share:
 
     Attributes:
         value: The share in [0, 1]; not a number where nothing was counted.
-        low: Lower end.
-        high: Upper end.
         n: Number counted, effective where rows have weights.
     """
 
@@ -44,7 +42,6 @@ class Agreement:
     """Agreement of a judge's passes and fails with labels.
 
     Attributes:
-        n: Labelled rows.
         accuracy: Share of rows on which they agree.
         recall_pass: Share of the good answers that the judge passes.
         recall_fail: Share of the bad answers that it fails: what it catches.
@@ -216,11 +213,8 @@ class ThresholdAdvice:
     Attributes:
         threshold: The value with the greatest F1 of failing answers.
         low: Lower end of its 95 % interval over samples of the labels.
-        high: Upper end of that interval.
         f1: F1 of failing answers that it has on rows it was not chosen on (out of bag).
         f1_low: Lower end of the 95 % interval of that.
-        f1_high: Upper end of it.
-        present: The present threshold.
         present_f1: F1 of failing answers at the present threshold.
         keep: Whether the present threshold does as well: its F1 is not below the interval.
     """

@@ -176,7 +176,6 @@ def mean_of_clusters(sums: Floats, sizes: Floats, *, low: float = -math.inf, hig
 
     Args:
         sums: Sum of the values of each cluster.
-        sizes: Number of rows of each cluster.
     """
     n, clusters = float(sizes.sum()), len(sums)
     means = sums / sizes

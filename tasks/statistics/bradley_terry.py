@@ -72,7 +72,6 @@ class Strength:
     Attributes:
         value: Chance of a win against an average model.
         low: Lower end of its 95 % interval, ``None`` where there is but one cluster.
-        high: Upper end.
     """
 
     value: float

@@ -91,7 +91,6 @@ class LevelChange:
         before: The level before it, back to the change before.
         after: The level from there on, up to the next change.
         low: Lower end of the difference's interval; of all that are found, 95 % hold the truth.
-        high: Upper end of that.
         p: The chance of such a change among the points around it if there was none.
         same_sample: Whether the points beside it were measured on the same.
     """

@@ -71,9 +71,6 @@ def adjusted(e_values: Sequence[float]) -> list[float]:
 
     Closed testing with means of e-values: the least mean over the sets that hold the value (Vovk and Wang,
     "E-values: calibration, combination and applications", Ann. Statist. 49, 2021).
-
-    Args:
-        e_values: One for each question.
     """
     out = []
     for number, own in enumerate(e_values):
@@ -95,7 +92,6 @@ def always_valid_interval(
 
     Args:
         sums: Sum of each cluster's values in [0, 1], in an order drawn at random.
-        counts: Number of each cluster's values.
         population: Number of all clusters, as for :func:`log_wealth`.
         largest: Most values that a cluster can have.
         level: Chance that the mean is ever outside.
@@ -117,7 +113,6 @@ def cluster_units(sums: Floats, counts: Floats, limit: float, largest: float) ->
 
     Args:
         sums: Sum of each cluster's values in [0, 1].
-        counts: Number of each cluster's values.
         limit: The limit of the mean, in [0, 1].
         largest: Most values that a cluster can have.
     """

@@ -59,7 +59,6 @@ class NetRate:
         low: Lower end of its 95 % interval.
         high: Upper end of its 95 % interval.
         noise: Rate of changes that the judge's noise alone makes.
-        method: How it was estimated.
         repeated: Pairs of which both rows have a second trial.
     """
 
@@ -170,7 +169,6 @@ class Components:
 
         Args:
             row_cost: What one more row costs, without judging it.
-            trial_cost: What judging a row once costs.
         """
         return math.sqrt(self.within / self.between * row_cost / trial_cost) if self.between > 0 else math.inf
 
@@ -216,11 +214,7 @@ def verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
 
 @cache
 def _differing_of_probe(ones: int, old: int, new: int) -> tuple[Floats, float]:
-    """Return the chances of 0, 1, 2, … differing pairs of a probe if nothing changed, and their mean.
-
-    Args:
-        ones: Ones among all its replies.
-    """
+    """Return the chances of 0, 1, 2, … differing pairs of a probe if nothing changed, and their mean."""
     hits = range(max(0, ones - old), min(ones, new) + 1)
     counts = np.array([hit * (old - ones + hit) + (new - hit) * (ones - hit) for hit in hits])
     ways = [math.comb(ones, hit) * math.comb(old + new - ones, new - hit) for hit in hits]

@@ -53,10 +53,8 @@ class Corrected:
     """A mean as people would have judged it.
 
     Attributes:
-        value: The estimate.
         low: Lower end of its 95 % interval.
         high: Upper end of its 95 % interval.
-        method: How it was estimated.
         weight: λ, the share of the judge's scores that is used, in [0, 1]; ``None`` where the method has none.
     """
 
@@ -165,7 +163,6 @@ class Stratum:
 
     Attributes:
         labels: Labels of ``n`` of its rows, at least 2.
-        judge_on_labels: The judge's scores of these.
         judge_on_all: The judge's scores of all its rows.
     """
 
@@ -229,7 +226,6 @@ def actively_sampled(
     not make the rest count for less. λ is shrunk by the share of rows that have labels.
 
     Args:
-        judge_on_labels: The judge's scores of these.
         chances: The chance with which each of these was drawn, in (0, 1].
         groups: Group of each labelled row (an original with its copies); each row is one when left out.
         groups_of_all: The same of all rows.
@@ -261,9 +257,7 @@ class ErrorRates:
 
     Attributes:
         sensitivity: Share of the good answers that it passes.
-        good: Number of these labels.
         specificity: Share of the bad answers that it fails.
-        bad: Number of these labels.
     """
 
     sensitivity: float

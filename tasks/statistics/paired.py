@@ -70,7 +70,6 @@ class PairedResult:
     """The measurement of a series.
 
     Attributes:
-        n: Number of pairs.
         groups: Number of clusters.
         effect: Mean difference; ``None`` where infinite differences of both signs meet.
         error: Standard error of the effect; 0 without spread, ``None`` without an interval.
@@ -80,7 +79,6 @@ class PairedResult:
         wins: Pairs in favour of the candidate.
         losses: Pairs against it.
         mean: The effect with what its interval depends on, where it is that of a mean.
-        confidence: Confidence of the interval.
     """
 
     n: int

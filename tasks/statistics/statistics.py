@@ -96,7 +96,6 @@ class Sample:
         mean: Their mean, may be infinite.
         squares: Sum of squared deviations from the mean; not used when the mean is infinite.
         cubes: Sum of cubed deviations from the mean; not used when the mean is infinite.
-        constant: Whether all values are equal.
         low: Least value of the metric's range.
         high: Greatest value of the metric's range.
         share: Whether rows are 0 or 1.
@@ -206,11 +205,7 @@ def binomial_test(hits: int, n: int, share: float) -> float:
 
 
 def fisher_exact(hits: int, drawn: int, marked: int, n: int) -> float:
-    """Return the chance of at least so many marked ones among those drawn: Fisher's exact test, one-sided.
-
-    Args:
-        hits: Marked ones among those drawn.
-    """
+    """Return the chance of at least so many marked ones among those drawn: Fisher's exact test, one-sided."""
     ways, more = math.comb(marked, hits) * math.comb(n - marked, drawn - hits), 0
     for found in range(hits, min(drawn, marked) + 1):
         more += ways
@@ -223,13 +218,11 @@ class Differences:
     """Differences between two models on the cases that both answered, in sums over clusters (see :class:`Clusters`).
 
     Attributes:
-        n: Number of cases.
         clusters: Number of clusters.
         mean: Mean of the differences.
         sizes: Sum over clusters of its squared size.
         squares: Sum over clusters of its squared influence; ``None`` where there is one cluster only.
         cubes: Sum over clusters of its cubed influence; ``None`` where there is one cluster only.
-        constant: Whether all differences are equal.
     """
 
     n: int
@@ -251,7 +244,6 @@ def differ(pairs: Differences, *, comparisons: int = 1) -> bool:
 
     Args:
         pairs: The differences, in sums.
-        comparisons: Number of such questions asked together.
     """
     level = (1 - CONFIDENCE) / comparisons
     if pairs.clusters < 2 or 2.0 ** (1 - pairs.clusters) > level:
@@ -386,10 +378,7 @@ def difference(one: float, ones: tuple[float, float], other: float, others: tupl
     """Return the interval of ``one - other`` from the intervals of both (MOVER; Zou and Donner, Stat. Med. 27, 2008).
 
     Args:
-        one: An estimate.
-        ones: Its interval.
         other: An independent estimate.
-        others: Its interval.
     """
     value = one - other
     return (

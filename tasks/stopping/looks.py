@@ -246,7 +246,6 @@ class Seen:
 
     Attributes:
         good: Sum of the values of the cluster's rows, each in [0, 1].
-        scored: Number of these rows.
         unscored: Rows that could not be measured.
         absent: Rows that the metric does not apply to.
         clusters: Number of all clusters, seen or not; ``None`` where the question is for more than these.
@@ -267,7 +266,6 @@ class QuestionEvidence:
 
     Attributes:
         clusters: Clusters seen.
-        rows: Rows scored.
         log_pass: Against "the gate does not pass it".
         log_fail: Against "the gate does not fail it".
         decision: What they decide of this question alone.
@@ -286,8 +284,6 @@ class Look:
     """The decision after a wave.
 
     Attributes:
-        decision: The outcome of all questions together.
-        evidence: Of each question.
         certain: Metrics that no judge is asked for and that fail the gate, whatever judges say of the rest.
     """
 

@@ -89,16 +89,11 @@ class WaveOutcome:
 
     Attributes:
         decision: ``pass`` or ``fail`` where that was decided; ``open`` where all was judged.
-        wave: The last wave that was judged.
-        waves: Number of waves.
         clusters: Cases judged, each with its copies.
         all_clusters: All cases.
         level: Chance that the decision is wrong.
         against: Id of the run that it was compared with, ``""`` without.
-        gate_asked: Whether the gate was asked.
-        failed: Metrics that decided a failure.
         certain: Whether they ask no judge, so that no verdict can change it.
-        open: Metrics that kept it going.
         open_ends: What else can fail the gate, so that means could not decide a pass.
         saved_usd: What judging the rest would have cost; ``None`` where prices are unknown.
     """

@@ -78,11 +78,9 @@ class Bucket:
 
     Attributes:
         scheme: The provider: ``s3``, ``gs`` or ``az``.
-        bucket: Name of the bucket or container.
         prefix: Beginning of the names of all objects, without a slash at its end; may be empty.
         endpoint: Address of the server, or ``""`` for the provider's.
         region: Amazon's region, or ``""`` for its default.
-        account: Azure's storage account.
         location: The URL as a user would write it again.
     """
 

@@ -134,12 +134,7 @@ def atomic_parquet(path: Path) -> Iterator[AtomicParquetWriter]:
 
 
 class AtomicParquetWriter:
-    """Writes a Parquet file row group by row group, in a temporary file that is made with the first group.
-
-    Attributes:
-        path: The file that will appear.
-        rows: Rows added.
-    """
+    """Writes a Parquet file row group by row group, in a temporary file that is made with the first group."""
 
     def __init__(self, path: Path, opened: ExitStack) -> None:
         self.path = path

@@ -30,12 +30,7 @@ AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The connection of a working copy with its bucket; paths are local ones.
-
-    Attributes:
-        root: The working copy.
-        bucket: Where the objects are.
-    """
+    """The connection of a working copy with its bucket; paths are local ones."""
 
     root: Path
     bucket: Bucket

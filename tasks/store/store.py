@@ -168,7 +168,6 @@ class Run:
     """The folder of one run.
 
     Attributes:
-        path: The folder.
         remote: The bucket behind it, if the store has one.
     """
 
@@ -337,7 +336,6 @@ class Store:
     """A store in a folder, or in a bucket with a working copy in a folder.
 
     Attributes:
-        root: The folder.
         remote: The bucket, if there is one.
     """
 

@@ -54,7 +54,6 @@ class Backup:
     """Facts about a backup.
 
     Attributes:
-        files: How many files it has.
         left_out: Runs that were in work, or whose records are damaged.
         ledger: Whether the ledger is in it; one in PostgreSQL is not.
     """

@@ -93,7 +93,6 @@ class Contents:
         """Put a file in the place of one of the store, which has it complete or not at all.
 
         Args:
-            name: The store's file.
             path: The new one; in a folder, it is to be a temporary file beside it.
         """
         if self.store.remote:

@@ -52,7 +52,6 @@ class GarbageItem:
 
     Attributes:
         name: Its id, or its path below the store's root.
-        why: Why it can go.
         bytes: Bytes that this frees.
     """
 
@@ -66,7 +65,6 @@ def find_garbage(store: Store, retention: Retention, now: float | None = None) -
     """Return what can go.
 
     Args:
-        retention: The rules for runs and scores.
         now: The time, in seconds since 1970; the clock's by default.
     """
     return list(_GarbageSearch(store, retention, time.time() if now is None else now).items())
@@ -76,7 +74,6 @@ def drop_garbage(store: Store, retention: Retention, now: float | None = None) -
     """Drop what can go, and yield each thing once it is gone.
 
     Args:
-        retention: The rules for runs and scores.
         now: The time, in seconds since 1970; the clock's by default.
 
     Raises:

@@ -44,9 +44,7 @@ class Damage:
     Attributes:
         name: The file below the store's root, or the ledger.
         fault: What is wrong with it.
-        advice: What to do.
         mendable: Whether setting the file aside mends the store.
-        mended: Whether that was done.
     """
 
     name: str
@@ -75,7 +73,6 @@ def check_store(store: Store, checked: CheckedStore, *, repair: bool = False) ->
     """Check a store and yield what is damaged.
 
     Args:
-        checked: Is told what was looked at.
         repair: Set damaged segments and datasets aside: what they held is computed or loaded again.
     """
     with ExitStack() as held:

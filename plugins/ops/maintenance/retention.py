@@ -113,9 +113,7 @@ def runs_to_drop(
 
     Args:
         records: The records of all runs, by id.
-        retention: The rules.
         now: The time, in seconds since 1970.
-        needed: Runs that stay for other reasons.
     """
     if retention.keep_last is None and retention.older_than is None:
         return {}
@@ -136,8 +134,6 @@ def why_dropped(run: str, record: Mapping[str, Any], retention: Retention, now: 
     """Return why a run's results are to be dropped, ``""`` if they stay.
 
     Args:
-        run: Its id.
-        retention: The rules.
         now: The time, in seconds since 1970.
         place: One more than there are younger completed runs of its dataset.
     """
@@ -152,12 +148,7 @@ def why_dropped(run: str, record: Mapping[str, Any], retention: Retention, now: 
 
 
 def is_kept_by_tag(record: Mapping[str, Any], retention: Retention) -> bool:
-    """Return whether a run has a tag that keeps its results.
-
-    Args:
-        record: The run's record.
-        retention: The rules.
-    """
+    """Return whether a run has a tag that keeps its results."""
     return any(fnmatchcase(tag, pattern) for tag in tags_in(record) for pattern in retention.keep_tags)
 
 

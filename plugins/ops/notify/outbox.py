@@ -61,12 +61,7 @@ class Outbox:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def put(self, recipient: Recipient, notice: Notice) -> bool:
-        """Take a notice for a recipient, unless it was taken before; returns whether it is new.
-
-        Args:
-            recipient: To whom.
-            notice: What.
-        """
+        """Take a notice for a recipient, unless it was taken before; returns whether it is new."""
         path = self._path(recipient, notice)
         if self._is_known(path):
             return False
@@ -79,12 +74,7 @@ class Outbox:
         return True
 
     def skip(self, recipient: Recipient, notice: Notice) -> None:
-        """Remember a notice as if it had been sent.
-
-        Args:
-            recipient: To whom.
-            notice: What.
-        """
+        """Remember a notice as if it had been sent."""
         path = self._path(recipient, notice)
         if not self._is_known(path):
             path.with_suffix(".sent").touch()
@@ -93,7 +83,6 @@ class Outbox:
         """Send what is due, and return how many notices went out.
 
         Args:
-            recipients: Everybody who is told.
             send: Sends a notice, and returns why it was not taken, or "".
         """
         now = time.time()

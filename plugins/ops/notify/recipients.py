@@ -83,8 +83,6 @@ class Notice:
 
     Attributes:
         key: The same for the same thing, however often it is seen.
-        kind: What happened.
-        about: Name of the run.
         lines: Sentences that say more.
         link: Where to read on, or "".
     """
@@ -179,7 +177,6 @@ class Recipient:
 
     Attributes:
         url: Its address in Apprise's form, a secret.
-        kinds: What it is told of.
     """
 
     name: str
@@ -231,7 +228,6 @@ def find_recipients(file: Path | None = None, environment: Mapping[str, str] = o
 
     Args:
         file: The configuration file; by default the one that is here, if there is one.
-        environment: The environment's variables.
 
     Raises:
         UsageError: The file is broken, a variable is not set, or what it holds is no address.
@@ -259,12 +255,7 @@ def service_of(recipient: Recipient) -> str:
 
 
 def send(recipient: Recipient, notice: Notice) -> str:
-    """Send a notice; returns "" if it was taken, else why not, without any part of the address.
-
-    Args:
-        recipient: To whom.
-        notice: What.
-    """
+    """Send a notice; returns "" if it was taken, else why not, without any part of the address."""
     reasons: list[str] = []
 
     def work() -> None:

@@ -59,11 +59,8 @@ class Watcher:
     """A watch over runs for some recipients.
 
     Attributes:
-        folder: Its memory.
-        recipients: Everybody who is told.
         store: The store whose lost runs are told.
         prefect: Address of Prefect's UI, for links.
-        send: Sends a notice.
     """
 
     folder: Path
@@ -97,7 +94,6 @@ class Watcher:
 
         Args:
             every: Seconds between two looks.
-            ended: Ends it.
         """
         while not ended.is_set():
             self.look()
@@ -177,8 +173,6 @@ def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect:
     """Yield what Prefect's server knows of since a time; the same may be seen again.
 
     Args:
-        since: The time.
-        now: The time of now.
         prefect: Address of Prefect's UI for links.
     """
     yield from _gates(client, since)

@@ -97,12 +97,7 @@ class MetricsExporter:
 
 
 def text_of(metrics: Sequence[MetricFamily], figures: Figures) -> bytes:
-    """Return metrics in Prometheus' text format.
-
-    Args:
-        metrics: The metrics, in their order.
-        figures: Their values.
-    """
+    """Return metrics in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     class MetricValues:
@@ -116,11 +111,7 @@ def text_of(metrics: Sequence[MetricFamily], figures: Figures) -> bytes:
 
 
 def _family(metric: MetricFamily, values: Mapping[tuple[str, ...], float | Buckets]) -> Family:
-    """Return a metric with its values as Prometheus' library has them.
-
-    Args:
-        values: Values by labels.
-    """
+    """Return a metric with its values as Prometheus' library has them."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     if metric.kind is MetricKind.HISTOGRAM:

@@ -44,8 +44,6 @@ class MetricFamily:
 
     Attributes:
         name: Its name as queries have it, with ``_total`` for a counter; a histogram's without ``_bucket``.
-        about: What it counts.
-        labels: Names of its labels.
     """
 
     name: str

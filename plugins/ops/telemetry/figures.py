@@ -34,11 +34,7 @@ _STATES: Final[dict[str, dict[str, Any]]] = {
 
 
 def ledger_figures(ledger: LedgerReader, budgets: Mapping[str, TeamBudget]) -> Figures:
-    """Return the figures of a ledger.
-
-    Args:
-        budgets: The teams' budgets, for their limits.
-    """
+    """Return the figures of a ledger."""
     figures = Figures()
     _put_calls(figures, ledger.by_model())
     lost = len(ledger.lost())
@@ -95,9 +91,6 @@ def judge_figures(store: Store) -> Figures:
 
 def api_figures(api: str) -> Figures:
     """Return the figures of an API.
-
-    Args:
-        api: Its URL.
 
     Raises:
         httpx.HTTPError: It does not answer, or not in time.

@@ -39,7 +39,6 @@ def export_run(store: Store, run: Run, timeline: Timeline, error: BaseException 
     """Export what there is to tell of a run that has ended, if that is wanted.
 
     Args:
-        timeline: Its time.
         error: What it failed with; its scores are not exported then.
 
     Returns:

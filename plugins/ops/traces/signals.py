@@ -86,10 +86,8 @@ class Node:
     """A span with those within it.
 
     Attributes:
-        name: What was done.
         began: In microseconds since 1970.
         ended: The same.
-        attributes: What is known of it.
         events: Events within it, each with its attributes.
         children: Spans within it.
     """
@@ -112,9 +110,7 @@ def tree_of(
     """Return the tree of a run's spans.
 
     Args:
-        spans: Those of its timeline.
         lanes: When each lane of scoring was at work.
-        attributes: What is known of the run.
         asked: Sums over its judge calls by evaluator, which become an event each.
         calls: Lines of ``ledger/call_times``; each becomes a span.
     """

@@ -42,7 +42,6 @@ class DriftCheck:
 
     Attributes:
         occasion: What makes it the same check as another process's.
-        judge: Key of the judge.
         at: When, in seconds since 1970.
         differing: Probes with another verdict than at enrolment, averaged over the pairs of replies.
         expected: The same between two replies at enrolment: the judge's own noise.
@@ -50,7 +49,6 @@ class DriftCheck:
         level: What p was held against: 0.001 where every probe was asked again.
         state: ``steady``, ``suspect`` or ``changed``.
         served_model: Models that answered, as the provider named them.
-        fingerprint: Fingerprints of the systems that answered.
     """
 
     occasion: str

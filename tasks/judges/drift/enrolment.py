@@ -86,7 +86,6 @@ class Replies:
         values: Values, probes by replies; ``None`` for a reply that could not be read.
         tokens: Tokens of the replies, probes by replies; 0 where the provider does not say.
         served_models: Models that the provider said have answered.
-        fingerprints: Fingerprints of the systems that answered.
     """
 
     values: tuple[tuple[float | None, ...], ...]
@@ -114,7 +113,6 @@ class Enrolment:
         at: When, as an ISO time in UTC.
         metrics: The metrics that it is probed for.
         configs: What each of them asked with: digests of prompts, code and parameters, whatever the epoch.
-        replies: What it replied to them.
     """
 
     name: str

@@ -44,7 +44,6 @@ class Sign:
     """Something beside the verdicts that hints at a change.
 
     Attributes:
-        severity: How bad it is.
         text: What was noticed, in a sentence without its full stop.
     """
 
@@ -58,7 +57,6 @@ class JudgeStanding:
 
     Attributes:
         key: What identifies it in all its epochs.
-        name: Its name at enrolment.
         epoch: How often a change of it was accepted.
         enrolled: When it was enrolled last, as an ISO time.
         state: ``enrolled`` or ``accepted`` (not checked since), ``steady``, ``suspect`` or ``changed``.
@@ -195,7 +193,6 @@ def watch(
         settings: The run's settings, with the judges in their epochs.
         judges: Keys of the judges that are asked about rows; a jury's judges are watched one by one.
         stop: Do not put rows to a judge that has changed.
-        limits: What the run may spend.
         part: What makes it another check of the same day; ``""`` for the day's first.
     """
     ctx, quarantined = EvalContext(settings), dict(quarantined_judges(run))

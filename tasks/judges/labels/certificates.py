@@ -49,21 +49,15 @@ class Certificate:
         held_out: Whether only labels counted that no prompt was chosen by.
         label_sets: Names of the sets whose labels counted.
         labels: Digest of the labels.
-        n_labels: Labelled rows.
-        n_people: People who labelled them.
-        labelled_from: Time of the first label.
-        labelled_to: Time of the last.
         accuracy: Share of rows on which people and judge agree.
         kappa: Cohen's kappa.
         kappa_low: Lower end of its 95 % interval.
-        kappa_high: Upper end of that.
         ac1: Gwet's AC1.
         alpha: Krippendorff's alpha, judge against people.
         people_alpha: The same between people.
         recall_fail: Share of the bad answers that the judge fails.
         recall_pass: Share of the good answers that it passes.
         n_bad: Number of bad answers that counts, effective where rows have weights.
-        n_good: Number of good ones.
         rank_correlation: Spearman's, for numbers.
     """
 
@@ -148,7 +142,6 @@ def keep_record(labels: LabelSet, folder: str, record: dict[str, Any]) -> Path:
     """Write what labels earned beside them, unless the same is there, and return its file.
 
     Args:
-        folder: The folder of its kind.
         record: The content, of which ``run`` and ``earned`` do not make another.
     """
     path = labels.folder / folder / f"{_name(record)}.json"

@@ -65,7 +65,6 @@ class ShownRow:
         people: What people say: ``good``, ``bad`` or a number.
         judge: The same of the judge.
         texts: What the evaluator reads of it, by the names of an example's fields.
-        notes: What people added.
     """
 
     people: str
@@ -185,7 +184,6 @@ def propose(
 
     Args:
         judging: The present judge with the evaluator.
-        proposer: The model that is asked.
         limits: What may be spent on this occasion.
         occasion: The name under which the call is put on record.
 

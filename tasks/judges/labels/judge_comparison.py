@@ -38,7 +38,6 @@ class JudgeCosts:
     """The price and the time of a judge's replies.
 
     Attributes:
-        calls: Calls for each row.
         usd_per_1000: US dollars for 1,000 rows; ``None`` where a price is unknown.
         seconds_median: Median time of a reply; ``None`` without replies on record.
         seconds_p95: The time that 95 % of the replies stayed below.
@@ -55,12 +54,10 @@ class ComparedJudge:
     """One judge beside people.
 
     Attributes:
-        model: The model that it asks.
         config: Digest of the evaluator's configuration with it.
         agreed: Agreement of passes and fails; ``None`` for numbers.
         error: Mean distance from people's numbers; ``None`` for passes and fails.
         error_low: Lower end of its 95 % interval.
-        error_high: Upper end.
         rank_correlation: Spearman's with people's numbers; not a number for passes and fails.
         unjudged: Labelled rows of which it gave no verdict, by the reason.
         costs: What its replies cost in money and time.
@@ -83,16 +80,12 @@ class JudgePair:
     """Two judges on the same rows.
 
     Attributes:
-        first: One of them.
-        second: The other.
         effect: How much nearer to people the second is: the difference of the accuracies, or of the mean distances.
         low: Lower end of its interval; ``None`` without one.
-        high: Upper end.
         test: Which test gave ``p``.
         p: Its two-sided p-value.
         p_adjusted: The same after Holm's correction over all pairs.
         better: The judge that agrees with people more; ``""`` where they are not told apart.
-        sentence: The verdict in a sentence.
     """
 
     first: str
@@ -115,13 +108,11 @@ class JudgeComparison:
         question: ``EVALUATOR.METRIC``, which people answered.
         binary: Whether rows pass or fail; otherwise they have numbers.
         rows: Rows that people and every judge told of.
-        people: People who labelled them.
         untold: Labelled rows on which people are tied or can't tell.
         missing: Labels whose texts are in no dataset of the store.
         weighted: Whether rows count by the chance with which they were drawn.
         held_out: Whether these are the half on which choices are certified.
         judges: The judges, in the order in which they were named.
-        pairs: Every two of them.
     """
 
     question: str
@@ -197,10 +188,8 @@ class _Rows:
     """The rows on which judges are compared.
 
     Attributes:
-        labels: What people say.
         weights: How many rows each stands for, with a mean of 1.
         clusters: The original of each, counted from 0.
-        binary: Whether they pass or fail.
         width: Width of the metric's range.
     """
 

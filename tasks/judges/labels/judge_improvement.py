@@ -44,7 +44,6 @@ class Improvement:
 
     Attributes:
         question: ``EVALUATOR.METRIC``, which people answered.
-        judge: Name of the judge.
         proposer: Model that proposed the guidance.
         guidance: The guidance, as ``leadline.toml`` has it.
         config: Digest of the evaluator's configuration with the candidate.
@@ -60,7 +59,6 @@ class Improvement:
         candidate: The same of the candidate.
         effect: How much nearer to people the candidate is.
         low: Lower end of the interval of that, at 1 - ``alpha``; ``None`` without one.
-        high: Upper end.
         p: Two-sided p-value of the difference.
         lost: Held-out rows of which the candidate gave no verdict although the present judge did.
         outcome: Whether it may be adopted: only ``better``.
@@ -130,7 +128,6 @@ def require_labels(halves: Sequence[LabelledRows], *, binary: bool) -> None:
 
     Args:
         halves: The rows to learn from, and those that are held out.
-        binary: Whether rows pass or fail.
 
     Raises:
         UsageError: There are too few of them in a half.

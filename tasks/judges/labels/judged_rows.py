@@ -32,7 +32,6 @@ class RowMetric:
 
     Attributes:
         threshold: From where a value passes.
-        higher_is_better: Its direction.
         low: Least value of its range.
         high: Greatest value of its range.
         is_share: Whether values are 0 or 1.
@@ -78,7 +77,6 @@ class JudgedMetric(RowMetric):
     """A metric of a run.
 
     Attributes:
-        metric_id: Its number in the run.
         config: Digest of the evaluator's configuration, of which judge and prompt are a part.
     """
 
@@ -106,7 +104,6 @@ class JudgedRows:
         rows: Number of each row in the run.
         keys: Digest of what a person sees of it.
         clusters: Number of its original, which its perturbed copies share.
-        values: Its score.
     """
 
     metric: JudgedMetric

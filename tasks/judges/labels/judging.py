@@ -50,8 +50,6 @@ class Judging:
     Attributes:
         evaluator: The evaluator with its parameters.
         settings: What evaluators see; its first judge is the one that is asked.
-        job: The evaluator in this configuration.
-        metric: The metric that people labelled.
     """
 
     evaluator: Evaluator

@@ -47,8 +47,6 @@ class HeldOut:
         name: A judge, or a way to combine all of them.
         value: Share of rows on which it agrees with people; of numbers the mean distance from theirs.
         low: Lower end of the share's 95 % interval; ``None`` for numbers.
-        high: Upper end.
-        rows: Rows that it decided.
     """
 
     name: str
@@ -72,11 +70,8 @@ class TrainedJury:
 
     Attributes:
         question: ``EVALUATOR.METRIC``, which people answered.
-        rows: Labelled rows that it learned from.
         held_out: How good judges and jury are on the other rows; empty where all were learned from.
-        binary: Whether rows pass or fail.
         toml: The jury's tables for ``leadline.toml``.
-        jury: The jury's name.
     """
 
     question: str

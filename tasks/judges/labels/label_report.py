@@ -68,7 +68,6 @@ class LabelledModel:
         independent: Independent rows that these are worth: copies of a case, which are judged alike, are few.
         judge: What the judge says of them: the share that passes, or the mean.
         labels: Rows with a label that tells.
-        people: People who gave them.
         groups: Independent cases among them: an original and its copies are one.
         untold: Rows of which every person said that they can't tell.
         corrected: The share or mean as people would have judged it; ``None`` where labels do not tell.
@@ -85,7 +84,6 @@ class LabelledModel:
         sense: By how much it tells good from bad: Youden's J (share of the good answers that it passes, less that of
             the bad ones), or the rank correlation of numbers.
         sense_low: Lower end of its 95 % interval.
-        sense_high: Upper end of that.
     """
 
     model: str
@@ -125,7 +123,6 @@ class LabelReport:
         people_alpha_high: Upper end of its 95 % interval.
         saw_judge: Labels given with the judge's verdict in sight.
         labelled_from: Time of the first label of this run's rows, or ``""``.
-        labelled_to: Time of the last.
         advice: Which threshold fits the labels; ``None`` where they are too few or rows have no threshold.
     """
 
@@ -151,9 +148,7 @@ class _Joined:
 
     Attributes:
         places: Their places in the judged rows.
-        values: What people say of them.
         chances: The chance with which each was drawn; not a number where it was not.
-        people: Who labelled each.
         sample: A sample that has them all, if it was drawn from these very scores.
     """
 

@@ -58,7 +58,6 @@ class SampledRow:
 
     Attributes:
         key: Digest of what they see of it.
-        stratum: What it was drawn from.
         chance: The chance with which it was drawn.
     """
 
@@ -74,9 +73,7 @@ class LabelSample:
     """Rows of a run that were drawn for labelling.
 
     Attributes:
-        id: What identifies it.
         question: ``EVALUATOR.METRIC``.
-        how: How rows were drawn.
         seed: By which seed.
         config: Digest of the evaluator's configuration, by whose scores rows were drawn.
         judged: Number of rows from which they were drawn.
@@ -142,7 +139,6 @@ class LabelSet:
 
         Args:
             what: The kind: ``labels``, ``sample`` or ``certificate``.
-            pattern: The files below the set's folder.
             advice: What to do about a damaged one.
 
         Raises:

@@ -42,7 +42,6 @@ class LabelledRow:
         key: Digest of what people saw.
         dataset: Digest of the dataset that holds its texts.
         cluster: Number of its original among the labelled rows, which its perturbed copies share.
-        labels: The last label of each person.
         family: Key of the case that stands for its original and all copies of that, labelled or not.
         chance: The chance with which it was drawn for labelling; not a number where somebody chose it.
     """
@@ -84,11 +83,7 @@ class LabelledRows:
     run: str
 
     def values(self, *, binary: bool) -> Floats:
-        """Return what people say together of each row; one half for a tie, not a number where nobody can tell.
-
-        Args:
-            binary: Whether rows pass or fail.
-        """
+        """Return what people say together of each row; one half for a tie, not a number where nobody can tell."""
         told = [consensus(row.labels, binary=binary) for row in self.rows]
         return np.array([math.nan if value is None else value for value in told], dtype=float)
 

@@ -52,13 +52,7 @@ class Guide(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A criterion that people judge by.
-
-    Attributes:
-        instructions: What their team tells them.
-        examples: Examples that it gives.
-        prompts: What the judge is asked.
-    """
+    """A criterion that people judge by."""
 
     instructions: str = ""
     examples: tuple[str, ...] = ()
@@ -199,9 +193,6 @@ def labelling_page(tasks: Sequence[Task], metric: JudgedMetric, criterion: Crite
     """Return a page on which a person labels rows, or decides ties, in one file that needs nothing else.
 
     It hides models and the judge's verdicts, keeps what was said in the browser, and exports it as JSON.
-
-    Args:
-        criterion: What people judge by.
     """
     first = tasks[0] if tasks else {}
     data = {

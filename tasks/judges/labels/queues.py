@@ -39,7 +39,6 @@ class QueuedRow:
     Attributes:
         key: Digest of what they see of it.
         run: The run of which it was drawn.
-        sample: The sample that has it.
     """
 
     key: str
@@ -55,7 +54,6 @@ class LabelQueue:
 
     Attributes:
         question: ``EVALUATOR.METRIC``, or a question such as ``right``.
-        rows: Each thing that is seen once.
         labels: The last label of each person on each row, those of rows that nobody drew too.
     """
 
@@ -288,8 +286,6 @@ class QueueFindings:
 
     Attributes:
         agreement: How far the judge agrees with people.
-        among_people: How far people agree among themselves.
-        state: Whether the labels certify the judge.
         more: About how many labels more would tell.
         tied: Rows on which as many people say one thing as the other.
     """

@@ -210,8 +210,6 @@ class LabelledMetric:
     """A metric of a run beside its labels.
 
     Attributes:
-        judged: The rows that it scored.
-        known: What people said.
         report: What that says of this run's rows.
         certificate: The certificate that counts for its configuration; of another one where it is stale.
         borrowed: Whether it was earned on rows that are not in this run.

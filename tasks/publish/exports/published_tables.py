@@ -21,7 +21,6 @@ class PublishedColumn:
 
     Attributes:
         source: What is selected, in SQL.
-        pandas: Its type in pandas.
         words: What it means, in Markdown; ``""`` where the column before it says so.
     """
 

@@ -67,9 +67,7 @@ class ShownEvidence:
 
     Attributes:
         evaluator: Its place in the page.
-        message: Its words.
         spans: Stretches of text, with positions in the whole text.
-        data: Anything else that it says.
         error: The instrument's message where the row is unscored.
     """
 
@@ -187,7 +185,6 @@ class PageData:
 
     Attributes:
         packed: JSON, compressed with gzip, as base64.
-        n_rows: Answers in it.
         n_flips: Pairs in it.
         longest: Characters after which a text is cut.
         n_cut: Texts that are cut.
@@ -229,7 +226,6 @@ class _Chosen:
         positions: Places of the metrics by id.
         models: Places of the models by id.
         evaluators: Places of the evaluators by id.
-        metrics: The metrics that rows have.
         scores: A column per metric.
         evidence: By row.
     """

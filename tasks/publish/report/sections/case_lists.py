@@ -120,16 +120,9 @@ class SliceLine:
     """A line of the table.
 
     Attributes:
-        column: Name of the column.
         words: The rows of the slice, in words.
-        label: Name of the evaluator and metric.
         model: The model; ``None`` for all together.
-        n_scored: Answers that were scored.
         n_unscored: Answers that could not be.
-        value: Their mean.
-        ci_low: Lower end of its interval.
-        ci_high: Upper end of its interval.
-        rest_value: The mean of all other answers.
         standing: ``worse`` or ``better`` where that is more than chance, ``few`` where too few cases are in the slice,
             else ``""``.
     """

@@ -185,9 +185,7 @@ class LabelledMetricView:
     """A metric with labels.
 
     Attributes:
-        certificate: How far people and judge agree.
         corrections: The corrected means, with their models.
-        run: Id of the run.
     """
 
     evaluator: EvaluatorView

@@ -78,14 +78,7 @@ class ModelDetails:
     """The details of one model, ready to be drawn.
 
     Attributes:
-        names: Columns of the table of labels.
         keys: Lines of whole label keys.
-        labels: Lines of labels.
-        more: Labels that the table leaves out.
-        plots: Charts.
-        matrices: Confusion matrices.
-        pictures: Examples.
-        notes: What the reader should know.
     """
 
     model: ModelView
@@ -256,13 +249,8 @@ class Canvas:
     """One example.
 
     Attributes:
-        kind: What went wrong, for people.
-        case: Key of the case.
         label: The label it is about.
-        score: The prediction's score.
         width: Width of the drawing; 0 where there is nothing to draw.
-        expected: Shapes of the ground truth.
-        predicted: Shapes of the predictions.
         labels_expected: Labels of ground truth without a geometry.
         labels_predicted: Labels of predictions without a geometry.
     """

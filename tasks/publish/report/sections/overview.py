@@ -70,7 +70,6 @@ class ModelStanding:
         n_satisfied: Metrics that should hold and surely do.
         n_open: Of those metrics, the ones whose verdict cannot be told.
         n_should: Metrics that should hold and have a value.
-        n_high: Its problems of high severity.
     """
 
     model: ModelView

@@ -42,7 +42,6 @@ class HeatLine:
     """One line of the heat map.
 
     Attributes:
-        cells: A cell by model.
         folded: True if the line is shown only among all metrics: of an evaluator's metrics the secondary ones, and
             evaluators that look like another of the run, and what applies to no row.
         alike: Names of the evaluators that are folded below this line.
@@ -69,12 +68,10 @@ class HeatCell:
     """One cell of the heat map.
 
     Attributes:
-        value: The mean as it reads.
         symbol: ✓, ✗, ≈ or nothing.
         detail: The interval as it reads, or how many answers fail what must hold, or "".
         gap: The coverage as it reads where rows are unscored, or "".
         style: Classes: the side of the threshold, and how far from it (d1 to d4).
-        title: Everything, in words.
         people: The mean as people's labels correct it, or "".
     """
 

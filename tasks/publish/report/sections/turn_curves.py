@@ -50,10 +50,8 @@ class TurnValue:
 
     Attributes:
         turn: Its number, from 1.
-        n: How many conversations there are.
         value: The share of them that fails, or their mean.
         low: Lower end of the 95 % interval, ``None`` where there is none.
-        high: Its upper end.
     """
 
     turn: int
@@ -74,9 +72,6 @@ class TurnCurve:
     """The curve of one model.
 
     Attributes:
-        values: What it says, by turn.
-        path: The line through its points.
-        bars: The intervals.
         points: Where the values stand, as x and y.
     """
 
@@ -94,7 +89,6 @@ class TurnChart:
     Attributes:
         share: Whether they are shares of conversations that fail; means otherwise.
         low: Value at the lower end of the axis.
-        high: Value at its upper end.
         ticks: Turns that are named, with their places and how many conversations have them.
         turns: All turns that are drawn.
         more: Whether there are further ones.
