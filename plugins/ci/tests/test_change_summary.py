@@ -1,28 +1,63 @@
-"""The summary for a pull request: its sentences, and that it always fits."""
+"""The outcome of a check, and the summary for a pull request: it fits, and hostile texts do nothing on a forge."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
+from leadline.flows.evaluate.config import EvaluateResult
 from leadline.plugins.ci import change_summary
 from leadline.plugins.ci.change_facts import (
     BrokenMetric,
     ChangedAnswer,
+    ChangeFacts,
     CheckOutcome,
     FixedRows,
     StandingProblem,
     Untold,
     Verdict,
+    decide,
+    exit_code,
 )
-from leadline.plugins.ci.change_summary import LARGEST, headline, summarise, worst
-from leadline.plugins.ci.tests.test_check_outcome import facts, result
+from leadline.plugins.ci.change_summary import LARGEST, block, code, headline, sentence, summarise, worst
+from leadline.plugins.ci.config import CheckConfig
 from leadline.tasks.analyse.changes import MetricChange
+from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.policy.questions import Question
 from leadline.tasks.runs.run_facts import Answer
 from leadline.tasks.runs.run_sentences import Spending
+
+NOTHING = ChangeFacts(
+    n_cases=4, n_rows=4, models=("bot",), compared=True, note="", notes=(), worse={}, broken=(), n_broken=0, fixed=(),
+    n_fixed=0, n_rejudged=0, metrics=(), untold=(), unmeasured=(), problems=(), regressions=(), calls=(),
+)  # fmt: skip
+
+
+def facts(**changes: Any) -> ChangeFacts:
+    return replace(NOTHING, **changes)
+
+
+def result(gate: str = "fail", scored: int = 4) -> EvaluateResult:
+    return EvaluateResult.model_validate(
+        {
+            "run": "r", "folder": Path(), "report": Path("report.html"), "gate": gate, "gate_reason": "Because.",
+            "problems": {}, "problems_by_fault": {}, "scored": scored, "unscored": 0, "not_applicable": 0, "reused": 0,
+            "computed": 4, "time": RunTime(1.0, {}, {}),
+        }
+    )  # fmt: skip
+
+
+def config(**settings: Any) -> CheckConfig:
+    return CheckConfig.model_validate({"dataset": "d.csv"} | settings)
+
 
 LONG = "Ω`@x" * 500
 MOVED = MetricChange(
@@ -145,3 +180,125 @@ def test_the_heading_names_all_verdicts(verdicts: tuple[Verdict, ...], words: st
     outcomes = [replace(FAILED, verdict=verdict) for verdict in verdicts]
     assert headline(outcomes) == words
     assert worst(outcomes) in verdicts
+
+
+HOSTILE = (
+    "@harbour/all please look",
+    "see https://evil.example/x?y=1 or www.evil.example",
+    "mail a@evil.example",
+    "fixes #12, !34, ~bug, %5, &6, GH-12, $3",
+    "/close",
+    "<img src=x onerror=alert(1)> <!-- leadline-ci --> </details>",
+    "[click](https://evil.example) ![x](https://evil.example/pixel.png) <https://evil.example>",
+    "| a | b |\n| --- | --- |\n| 1 | 2 |",
+    "```\nout of the block\n```",
+    "`` ` ```` `",
+    "\n/assign @me\n\n# Heading\n> quote\n- item",
+    "right\u202eto left \x1b[31m red \x00",
+    "$$x$$ :smile: *bold* __under__ ~~gone~~ \\",
+    "",
+)
+SIGNS = st.text(st.sampled_from("`@#!~%&$<>[]()|*_\\/:.-+=\n\r \tahtpsw1{}\"'\u202e\x1b"), max_size=60)
+ACTING = re.compile(
+    r"(?<![\w`])@[A-Za-z0-9]|[#!~%&]\w|https?://|www\.\w|\w@\w+\.\w|\bGH-\d|\$\S.*\$|^/\w", re.MULTILINE
+)
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def tokens(source: str) -> list[Token]:
+    flat: list[Token] = []
+    for token in MARKDOWN.parse(source):
+        flat += [token, *(token.children or [])]
+    return flat
+
+
+def seen(source: str) -> str:
+    """Return the text that Markdown leaves outside of code, which a forge looks through for names and links."""
+    return "".join(token.content for token in tokens(source) if token.type == "text")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_sentence_calls_nobody_and_links_to_nothing(text: str) -> None:
+    source = f"It says {sentence(text)}"
+    kinds = {token.type for token in tokens(source)}
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
+    shown = "".join(token.content for token in tokens(source) if token.type in ("text", "text_special"))
+    assert not ACTING.search(shown), shown
+    assert "\n" not in source
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_code_stays_code_in_a_line_and_in_a_table(text: str) -> None:
+    source = f"| a | b |\n| --- | --- |\n| {code(text)} | end |"
+    kinds = [token.type for token in tokens(source)]
+    assert kinds.count("td_open") == 2
+    assert kinds.count("code_inline") == 1
+    assert not {"link_open", "image", "html_inline"} & set(kinds)
+    assert seen(source) == "abend"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_block_holds_all_of_its_text(text: str) -> None:
+    source = f"<details>\n\n{block(text)}\n\n</details>\n\nafter"
+    kinds = [token.type for token in MARKDOWN.parse(source)]
+    assert kinds == ["html_block", "fence", "html_block", "paragraph_open", "inline", "paragraph_close"]
+
+
+@given(text=SIGNS)
+def test_no_text_gets_out(text: str) -> None:
+    said = f"It says {sentence(text)} and {code(text)} so"
+    kinds = {token.type for token in tokens(said)}
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special", "code_inline"}
+    shown = "".join(token.content for token in tokens(said) if token.type in ("text", "text_special"))
+    assert not ACTING.search(shown), shown
+    assert [token.type for token in MARKDOWN.parse(block(text))] == ["fence"]
+
+
+def test_a_secret_of_this_process_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARBOUR_API_KEY", "quay-secret-0815")
+    for show in (sentence, code, block):
+        assert "quay-secret-0815" not in show("the key is quay-secret-0815")
+
+
+def test_texts_are_cut() -> None:
+    assert len(code("x" * 999)) <= 122
+    assert "399 more characters" in block("x" * 999)
+    assert len(sentence("x" * 9999)) < 700
+
+
+@pytest.mark.parametrize("gate", ["pass", "fail", "inconclusive"])
+def test_the_gate_decides(gate: str) -> None:
+    assert decide(config(), result(gate), facts(regressions=("high",))) == (gate, "Because.")
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "changes", "scored", "verdict"),
+    [
+        ("high", {"regressions": ("high",), "worse": {"bot": "Worse."}}, 4, "fail"),
+        ("high", {"regressions": ("medium",)}, 4, "pass"),
+        ("medium", {"regressions": ("medium",)}, 4, "fail"),
+        ("high", {}, 4, "pass"),
+        ("high", {"compared": False}, 4, "pass"),
+        ("high", {"compared": False, "note": "not compared with run r: no model in common"}, 4, "inconclusive"),
+        ("high", {}, 0, "inconclusive"),
+    ],
+    ids=["worse", "medium", "fail on medium", "nothing", "no base", "no comparison", "nothing scored"],
+)
+def test_only_what_is_worse_can_fail_where_that_was_asked(
+    fail_on: str, changes: dict[str, Any], scored: int, verdict: str
+) -> None:
+    asked = config(only_changes=True, fail_on=fail_on)
+    assert decide(asked, result(scored=scored), facts(**changes))[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [
+        ({}, (0, 1, 1)),
+        ({"inconclusive": "pass"}, (0, 1, 0)),
+        ({"fail_on": "never"}, (0, 0, 0)),
+    ],
+    ids=["as it is", "inconclusive passes", "never"],
+)
+def test_the_job_leaves_with_what_the_settings_say(settings: dict[str, Any], codes: tuple[int, ...]) -> None:
+    assert tuple(exit_code(config(**settings), verdict) for verdict in ("pass", "fail", "inconclusive")) == codes

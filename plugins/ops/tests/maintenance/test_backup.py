@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import leadline
 from leadline.evaluators.ground import StoreError, UsageError
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.maintenance import backup
 from leadline.plugins.ops.maintenance.backup import LIST, back_up, restore
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
@@ -31,7 +32,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with one completed run, one in work, and a ledger."""
     folder = tmp_path_factory.mktemp("evaluated")
     (folder / "answers.json").write_text(json.dumps(ROWS), encoding="utf-8")
-    leadline.evaluate(folder / "answers.json", evaluators=["bleu"], store=str(folder / "store"))
+    Evaluate()(EvaluateConfig(dataset=str(folder / "answers.json"), evaluators=("bleu",), store=str(folder / "store")))
     store = Store.open(folder / "store")
     store.new_run().update({"status": "running"})
     with closing(sqlite3.connect(store.root / "ledger.sqlite", isolation_level=None)) as ledger:
@@ -63,7 +64,9 @@ def test_what_is_restored_is_what_was_copied_and_scores_are_reused(evaluated: Pa
     assert contents(tmp_path / "new") == contents(store.root)
     restored = Store.open(tmp_path / "new")
     assert list(check_store(restored, CheckedStore())) == []
-    leadline.evaluate(evaluated / "answers.json", evaluators=["bleu"], store=str(tmp_path / "new"))
+    Evaluate()(
+        EvaluateConfig(dataset=str(evaluated / "answers.json"), evaluators=("bleu",), store=str(tmp_path / "new"))
+    )
     assert [run.read()["reused"] for run in restored.runs()] == [0, len({row["actual_answer"] for row in ROWS}) * 2]
 
 

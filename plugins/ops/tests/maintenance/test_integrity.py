@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-import leadline
 from leadline.evaluators.ground import StoreError
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, Damage, check_store
 from leadline.tasks.db import sql
 from leadline.tasks.judges.labels.drawing import draw
@@ -57,8 +58,8 @@ def store(folder: Path) -> Store:
     return Store.open(folder / "store")
 
 
-def evaluate(store: Path, rows: Path) -> leadline.Result:
-    return leadline.evaluate(rows, evaluators=["bleu"], store=str(store))
+def evaluate(store: Path, rows: Path) -> EvaluateResult:
+    return Evaluate()(EvaluateConfig(dataset=str(rows), evaluators=("bleu",), store=str(store)))
 
 
 def damages(store: Store, *, repair: bool = False) -> list[Damage]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import leadline
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.maintenance.flow import MaintainConfig, maintain
 from leadline.tasks.store.store import Store
 
@@ -26,7 +27,7 @@ def store() -> Store:
     line = {"question": "How deep is it?", "expected_answer": "It is 5 m deep.", "actual_answer": "It is 5 m deep."}
     Path("answers.json").write_text(json.dumps([line]), encoding="utf-8")
     for _ in range(2):
-        leadline.evaluate("answers.json", evaluators=["rouge"], store="store")
+        Evaluate()(EvaluateConfig(dataset="answers.json", evaluators=("rouge",), store="store"))
     return Store.open("store")
 
 

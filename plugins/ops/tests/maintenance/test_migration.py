@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-import leadline
 from leadline.evaluators.ground import StoreError
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store, migrate
 from leadline.tasks.store.parquet_files import is_sealed
 from leadline.tasks.store.store import DIGESTS, FORMAT, STORE_FILE, Store, format_of
 
 ROWS = [{"question": f"Q{n}?", "expected_answer": f"It is {n}", "actual_answer": f"It is {n % 3}"} for n in range(5)]
-EVALUATORS = ["bleu", "rouge", "text_matching"]
+EVALUATORS = ("bleu", "rouge", "text_matching")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store as version 0.1.0 left it: no number, and no digests."""
     folder = tmp_path_factory.mktemp("earlier")
     (folder / "answers.json").write_text(json.dumps(ROWS), encoding="utf-8")
-    leadline.evaluate(folder / "answers.json", evaluators=EVALUATORS, store=str(folder / "store"))
+    Evaluate()(EvaluateConfig(dataset=str(folder / "answers.json"), evaluators=EVALUATORS, store=str(folder / "store")))
     root = folder / "store"
     (root / STORE_FILE).unlink()
     for path in root.glob("scores/*/*/*.parquet"):
@@ -44,7 +45,7 @@ def store(earlier: Path, tmp_path: Path) -> Store:
 
 
 def is_all_reused(earlier: Path, store: Store) -> bool:
-    leadline.evaluate(earlier / "answers.json", evaluators=EVALUATORS, store=str(store.root))
+    Evaluate()(EvaluateConfig(dataset=str(earlier / "answers.json"), evaluators=EVALUATORS, store=str(store.root)))
     record = store.runs()[-1].read()
     return record["computed"] == 0 and record["reused"] > 0
 
