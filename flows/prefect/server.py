@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
@@ -125,8 +126,6 @@ def _dotenv() -> Mapping[str, str | None]:
 
 def _table(file: Path) -> Mapping[str, Any]:
     """Return what a TOML file contains; nothing where Prefect too will say what is wrong with it."""
-    import tomllib
-
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
@@ -189,18 +188,17 @@ def answers(api: str, timeout: float = 3.0) -> bool:
         timeout: Longest wait in seconds.
     """
     import ssl
-    import urllib.error
-    import urllib.request
+    from urllib import error, request
 
     proxies: dict[str, str] | None = {} if is_loopback(api) else None
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+    opener = request.build_opener(request.ProxyHandler(proxies))
     try:
         with opener.open(f"{api.rstrip('/')}/health", timeout=timeout) as reply:
             return int(reply.status) < 500
-    except urllib.error.HTTPError as error:
-        return error.code in (401, 403)
-    except urllib.error.URLError as error:
-        return isinstance(error.reason, ssl.SSLCertVerificationError)
+    except error.HTTPError as refusal:
+        return refusal.code in (401, 403)
+    except error.URLError as failure:
+        return isinstance(failure.reason, ssl.SSLCertVerificationError)
     except (OSError, ValueError):
         return False
 

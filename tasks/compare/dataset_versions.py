@@ -9,7 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import orjson
+import scipy
 
 from leadline.tasks.analyse.text_clusters import words
 from leadline.tasks.db import connect, records, sql
@@ -152,15 +154,12 @@ def shifts(before: Sequence[str], after: Sequence[str]) -> tuple[WordShift, ...]
     Fisher's exact test for each word, with the share of chance findings held by Benjamini and Hochberg. Questions that
     both sets have make it careful.
     """
-    import numpy as np
-    from scipy.stats import hypergeom
-
     old, new = (Counter(word for text in texts for word in set(words(text))) for texts in (before, after))
     seen = sorted(word for word in old.keys() | new.keys() if old[word] + new[word] >= LEAST)
     if not seen or not before or not after:
         return ()
     a, b = (np.array([counted[word] for word in seen]) for counted in (old, new))
-    drawn = hypergeom(len(before) + len(after), a + b, len(after))
+    drawn = scipy.stats.hypergeom(len(before) + len(after), a + b, len(after))
     p = np.minimum(1.0, 2 * np.minimum(drawn.cdf(b), drawn.sf(b - 1)))
     surely = benjamini_hochberg(p) <= SHARE_OF_CHANCE
     told = [

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import scipy
 
 from leadline.evaluators.ground import LeadlineError, count
 from leadline.tasks.compare.metric_choice import differences
@@ -268,13 +269,10 @@ def _measured(pool: _Pool, model: str) -> Iterator[RescoredDifference]:
 
 def _joined(cases: Sequence[str], clusters: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64] | None:
     """Number clusters over all runs: those that share a case are one. ``None`` where every pair stands alone."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     _, of_case = np.unique(np.asarray(cases), return_inverse=True)
     _, of_run = np.unique(np.asarray(clusters), axis=0, return_inverse=True)
     first = int(of_case.max()) + 1
     size = first + int(of_run.max()) + 1
-    links = coo_array((np.ones(len(cases), bool), (of_case, first + of_run)), shape=(size, size))
-    number, labels = connected_components(links, directed=False)
+    links = scipy.sparse.coo_array((np.ones(len(cases), bool), (of_case, first + of_run)), shape=(size, size))
+    number, labels = scipy.sparse.csgraph.connected_components(links, directed=False)
     return None if number == len(cases) else np.asarray(labels[of_case], np.int64)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import duckdb
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
@@ -110,8 +111,6 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
 
 
 def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -> str:
-    import duckdb
-
     store.fetch_database(run)
     release(run)
     if run.read().get(DROPPED) or not run.database.exists():

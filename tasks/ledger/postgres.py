@@ -341,8 +341,6 @@ def _settings(url: str) -> dict[str, Any]:
 def _psycopg() -> Any:
     try:
         import psycopg
-        import psycopg.conninfo
-        import psycopg.rows
     except ImportError as error:
         raise UsageError(
             "A ledger in PostgreSQL needs psycopg.",

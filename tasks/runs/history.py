@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import duckdb
 import orjson
 
 from leadline.evaluators.ground import LeadlineError
@@ -136,8 +137,6 @@ class RunHistory:
 
     def _gather_run(self, connection: DuckDBPyConnection, line: RunLine) -> None:
         """Add the points of a run; one that another version made, or whose results are gone, has none."""
-        import duckdb
-
         run = self.store.run(line.id)
         try:
             record = run.read_current()

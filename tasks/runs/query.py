@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import duckdb
+
 from leadline.evaluators.ground import ErrorCode, UsageError, dump_plain
 from leadline.tasks.db import DATASET_TABLES, TURNS, connect, definition, literal, run_definitions, sql
 from leadline.tasks.runs.run_facts import RunSummary, summary
@@ -131,8 +133,6 @@ def _cut(place: int, name: str, kind: str) -> str:
 
 @contextmanager
 def _reporting(connection: DuckDBPyConnection, statement: str) -> Iterator[None]:
-    import duckdb
-
     _refuse_changes(connection, statement)
     try:
         yield
@@ -254,8 +254,6 @@ def _columns(table: str) -> str:
 
 def _attach(opened: Archive, runs: Sequence[Run]) -> dict[str, str]:
     """Attach the runs' databases; returns the catalog of each run."""
-    import duckdb
-
     catalogs: dict[str, str] = {}
     for number, run in enumerate(runs):
         try:
@@ -315,8 +313,6 @@ def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
     A PIVOT counts as several statements and EXPLAIN ANALYZE runs what it explains, so those two may not even mention
     a word that changes something.
     """
-    import duckdb
-
     try:
         statements = connection.extract_statements(statement)
     except duckdb.Error as error:

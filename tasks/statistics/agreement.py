@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+import scipy
 
 from leadline.tasks.statistics.statistics import Z, effective_number, wilson
 
@@ -174,11 +175,9 @@ def spearman(ones: Floats, others: Floats) -> float:
         ones: One rater's values.
         others: The other's values of the same rows.
     """
-    from scipy.stats import spearmanr
-
     if len(ones) < 2 or ones.min() == ones.max() or others.min() == others.max():
         return math.nan
-    return float(spearmanr(ones, others).statistic)
+    return float(scipy.stats.spearmanr(ones, others).statistic)
 
 
 def bootstrap(statistic: Callable[[Ints], float], groups: Ints, *, samples: int = SAMPLES) -> tuple[float, float]:

@@ -250,13 +250,11 @@ class _Curve:
 
     def strength_at(self, share: float) -> float:
         """Return the strength with which it would win a share, within ``-_FAR`` and ``_FAR``, by bisection."""
-        from scipy.optimize import brentq
-
         if share <= self.won_at(-_FAR):
             return -_FAR
         if share >= self.won_at(_FAR):
             return _FAR
-        return float(brentq(lambda strength: self.won_at(strength) - share, -_FAR, _FAR, xtol=1e-9))
+        return float(scipy.optimize.brentq(lambda strength: self.won_at(strength) - share, -_FAR, _FAR, xtol=1e-9))
 
 
 def _variance_of_made_up(chance: Numbers, whole: Numbers, made_up: Numbers) -> Numbers:

@@ -104,6 +104,12 @@ class Bucket:
         """
         parts = urlsplit(url)
         scheme = {"abfs": "az"}.get(parts.scheme, parts.scheme)
+        if (written := url.partition("://")[0]) not in SCHEMES:
+            raise UsageError(
+                f"A store cannot be at {written}://.",
+                hint="Give a path, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.",
+                code=ErrorCode.STORE_LOCATION,
+            )
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         unknown = sorted(set(options) - set(_OPTIONS if scheme == "s3" else ()))
         if "@" in parts.netloc or unknown:

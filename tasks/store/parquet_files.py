@@ -152,18 +152,17 @@ class AtomicParquetWriter:
 
     def flush(self) -> None:
         """Write the buffered rows as one row group."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        from pyarrow import concat_tables, parquet
 
         if not self._buffered:
             return
-        table = pa.concat_tables(self._buffered)
+        table = concat_tables(self._buffered)
         self._buffered = []
         if self._writer is None:
             temporary = self._opened.enter_context(replacing(self.path))
             self._opened.push(partial(_seal_if_written, temporary))
             self._writer = self._opened.enter_context(
-                pq.ParquetWriter(temporary, table.schema, compression="zstd", write_page_checksum=True)
+                parquet.ParquetWriter(temporary, table.schema, compression="zstd", write_page_checksum=True)
             )
         self._writer.write_table(table, row_group_size=len(table))
 

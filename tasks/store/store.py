@@ -520,15 +520,6 @@ def _is_at(where: str, store: str) -> bool:
 
 
 def _remote(url: str) -> Remote:
-    # Imported here so that commands on a store in a folder start faster.
-    from leadline.tasks.store.object_storage import SCHEMES
-    from leadline.tasks.store.remote import Remote
+    from leadline.tasks.store.remote import Remote  # so that commands on a store in a folder start faster
 
-    scheme = url.partition("://")[0]
-    if scheme not in SCHEMES:
-        raise UsageError(
-            f"A store cannot be at {scheme}://.",
-            hint="Give a path, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.",
-            code=ErrorCode.STORE_LOCATION,
-        )
     return Remote.at(url)

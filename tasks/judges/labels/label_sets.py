@@ -112,8 +112,7 @@ class LabelSet:
         A label that says what its person says of the row already is not written again, whenever it was given, and
         whatever it tells readers of the row.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        from pyarrow import Table, parquet
 
         known = {_said(label) for label in self.labels()}
         fresh = [label for label in dict.fromkeys(labels) if _said(label) not in known]
@@ -121,7 +120,7 @@ class LabelSet:
             return 0
         path = self.folder / f"{digest([asdict(label) for label in fresh])}.parquet"
         with replacing(path) as temporary:
-            pq.write_table(pa.Table.from_pylist([asdict(label) for label in fresh], _schema()), temporary)
+            parquet.write_table(Table.from_pylist([asdict(label) for label in fresh], _schema()), temporary)
         self.store.push([path])
         return len(fresh)
 
@@ -238,9 +237,9 @@ def has_its_labels(path: Path, name: str) -> bool:
     Args:
         name: Its name in the set, without the ending.
     """
-    import pyarrow.parquet as pq
+    from pyarrow import parquet
 
-    return digest(pq.read_table(path).to_pylist()) == name
+    return digest(parquet.read_table(path).to_pylist()) == name
 
 
 def _read_labels(path: Path) -> tuple[Label, ...]:
@@ -251,13 +250,12 @@ def _read_labels(path: Path) -> tuple[Label, ...]:
 @lru_cache(maxsize=20_000)
 def _labels_in(path: Path, changed: int, size: int) -> tuple[Label, ...]:
     """Return the labels of a file, which a page that gives one label at a time asks for again and again."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyarrow import ArrowException, parquet
 
     del changed, size  # what tells a file that was replaced from the one that was read
     try:
-        return tuple(Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist())
-    except pa.ArrowException as error:
+        return tuple(Label(**line) for line in parquet.read_table(path, schema=_schema()).to_pylist())
+    except ArrowException as error:
         raise ValueError(str(error)) from error
 
 
