@@ -97,7 +97,11 @@ def _flow_run_name() -> str:
     persist_result=False,
 )
 def raise_alert(alert: Alert) -> State[Any]:
-    """Log an event as an error, show it in an artifact, and end as failed."""
+    """Log an event as an error, show it in an artifact, and end as failed.
+
+    Args:
+        alert: The event.
+    """
     line = headline(alert, _who(alert))
     get_run_logger().error("%s", line)
     shown = alert.model_dump_json(indent=2, exclude={"event", "occurred"})[:SHOWN]

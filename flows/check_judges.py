@@ -122,7 +122,11 @@ class CheckJudges(Job[CheckJudgesConfig, WantedJudges, JobSteps, CheckJudgesResu
         return WantedJudges(config, store, _wanted(store, config), limits)
 
     def run(self, config: CheckJudgesConfig, checked: WantedJudges, steps: JobSteps) -> CheckJudgesResult:
-        """Check judges, each once a day."""
+        """Check judges, each once a day.
+
+        Args:
+            config: Which judges.
+        """
         found = steps.step("check judges", lambda: list(checked.checked()))
         lines = [
             {

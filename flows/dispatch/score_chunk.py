@@ -64,7 +64,11 @@ def flow_run_name(chunks: Sequence[Chunk]) -> str:
     persist_result=False,
 )
 def score_chunk(chunks: list[Chunk]) -> State[Any]:
-    """Score chunks of one lane of a run in turn, each as a task; doing it again writes the same."""
+    """Score chunks of one lane of a run in turn, each as a task; doing it again writes the same.
+
+    Args:
+        chunks: What to score.
+    """
 
     def as_task(chunk: Chunk) -> State[Any]:
         run = task(name="score", task_run_name=task_run_name(chunk), cache_policy=NO_CACHE, persist_result=False)

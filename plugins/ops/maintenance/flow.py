@@ -44,7 +44,11 @@ class MaintainConfig(FormModel):
     persist_result=False,
 )
 def maintain(config: MaintainConfig) -> State[Any]:
-    """Look after a store; fails where its files are damaged, and makes no copy of them."""
+    """Look after a store; fails where its files are damaged, and makes no copy of them.
+
+    Args:
+        config: What is done.
+    """
     if is_from_outside():
         rules = allowed()
         check_store(rules, config.store)
