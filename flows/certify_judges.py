@@ -39,7 +39,6 @@ class Certifying:
     """A judge's configuration and the labelled rows that it is to be held against.
 
     Attributes:
-        run: The run whose configuration it is.
         known: What people said, with all rows of the run as a sample where nobody drew any and each has a label.
         rows: The labelled rows, or the half of them that is held out.
         held_out: Whether only the held-out half counts.
@@ -66,9 +65,6 @@ class Certifying:
         """Ask the judge what it was not asked yet, and return its certificate, which is kept if it was earned.
 
         Rows that nobody drew from others certify it for no other rows, so that this is not kept.
-
-        Args:
-            limits: What may be spent.
         """
         judged = judge_labelled_rows(self.store, self.rows, self.judging, limits=limits).judged_rows()
         keys = {row.key for row in self.rows.rows}
@@ -128,7 +124,6 @@ class Candidates:
 
     Attributes:
         access: What may be spent, and where judges are named.
-        judgings: Each judge with the evaluator, by its name.
         held_out: Whether the rows are the half on which choices are certified.
     """
 

@@ -55,7 +55,6 @@ class VersionRequest:
 
     Attributes:
         target: The model under test; ``None`` where its answers are given.
-        given: The given answers.
     """
 
     store: Store
@@ -244,11 +243,7 @@ def run_version(config: ModelVersionConfig, request: VersionRequest, steps: JobS
 
 
 def is_final(result: ModelVersionResult, unscored: int) -> bool:
-    """Return whether an outcome is to be remembered; what an instrument or a host could not do is no result.
-
-    Args:
-        unscored: Scores that could not be had.
-    """
+    """Return whether an outcome is to be remembered; what an instrument or a host could not do is no result."""
     return result.decision != "inconclusive" or not (result.failed or unscored)
 
 
@@ -259,7 +254,6 @@ def subject_of(
 
     Args:
         target: The model under test; ``None`` where its answers are given.
-        given: The given answers.
     """
     configuration = {
         "measured": {

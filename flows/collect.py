@@ -130,11 +130,7 @@ class CollectResult(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that could begin.
-
-    Attributes:
-        copies: How often each case is asked.
-    """
+    """A collection that could begin."""
 
     store: Store
     suite: LoadedDataset

@@ -126,11 +126,7 @@ class CompareResult(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A comparison that could begin.
-
-    Attributes:
-        compared: Compares the candidate with the baseline.
-    """
+    """A comparison that could begin."""
 
     store: Store
     compared: Callable[[], Comparison]

@@ -122,9 +122,7 @@ class Generation:
     """A generation that could begin.
 
     Attributes:
-        settings: Who is asked, and how texts are handled.
         embedder: The embedder by which questions are compared, if one is named.
-        corpus: The documents, cut.
     """
 
     output: Path

@@ -52,13 +52,7 @@ PRESENT, CANDIDATE = "present", "candidate"
 
 @dataclass(frozen=True, slots=True)
 class Improving:
-    """A judge that is to be improved, before anybody is asked.
-
-    Attributes:
-        held_out: The rows on which the candidate is certified.
-        judging: The present judge with the evaluator.
-        access: What may be spent.
-    """
+    """A judge that is to be improved, before anybody is asked."""
 
     store: Store
     known: KnownLabels

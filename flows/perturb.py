@@ -59,11 +59,7 @@ class PerturbResult(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PreparedCopies:
-    """The request after its check, ready for the suite to be written with its copies.
-
-    Attributes:
-        judges: Who writes misinformation, where that is asked for.
-    """
+    """The request after its check, ready for the suite to be written with its copies."""
 
     store: Store
     suite: LoadedDataset

@@ -155,7 +155,6 @@ def refusals(
     """Turn a refused setting into a usage error: the option or file it comes from, its value, and what is allowed.
 
     Args:
-        command: The command whose help says more.
         model: The form; tells which fields there are.
         defaults: Values of ``leadline.toml``.
     """

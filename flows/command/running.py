@@ -124,11 +124,7 @@ def run_here(job: Job[C, K, S, R], config: C) -> R:
 
 
 def print_outcome(job: Job[C, K, S, R], result: R, *, as_json: bool) -> None:
-    """Print what came of a job.
-
-    Args:
-        as_json: Print JSON instead of lines.
-    """
+    """Print what came of a job."""
     if as_json:
         print_json(job.record(result))
         return

@@ -38,7 +38,6 @@ class Session:
     Attributes:
         store: Where the store is, or ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
         project: The project that the process is to belong to, or ``None`` for ``$LEADLINE_PROJECT_NAME`` or none.
-        quiet: Show no progress and no messages but errors.
         began: When the command began, on the clock of :func:`time.monotonic`.
         server: Whether a run uses a Prefect server, or ``None`` for what the environment and ``leadline.toml`` say.
     """
@@ -135,11 +134,7 @@ def server_option(command: F) -> F:
 
 
 def say(message: str, *, always: bool = False) -> None:
-    """Write a message for people to standard error, unless the user wants it quiet.
-
-    Args:
-        always: Write it also with ``--quiet``.
-    """
+    """Write a message for people to standard error, unless the user wants it quiet."""
     context = click.get_current_context(silent=True)
     session = context.find_object(Session) if context else None
     if always or session is None or not session.quiet:

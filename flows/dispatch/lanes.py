@@ -58,7 +58,6 @@ class Dispatcher(Protocol):
 
         Args:
             dispatch: The engine, or the address of one that runs.
-            lanes: The lanes that the run may need.
             processes: Processes of the cpu lane in an engine of the run's own.
         """
 
@@ -110,9 +109,6 @@ class Lanes(AbstractContextManager["Lanes"]):
     """Scores chunks elsewhere where a lane is served there, and on this machine otherwise.
 
     Args:
-        processes: Processes of the cpu lane on this machine.
-        chunks: All chunks to come.
-        served: The lanes whose chunks go elsewhere.
         elsewhere: Who scores them; not needed if there are none.
         falls_back: Score a lane here once nobody is left elsewhere who could.
     """
@@ -194,10 +190,7 @@ def open_lanes(
     the store. The latter holds with Dask too.
 
     Args:
-        processes: Processes of the cpu lane on this machine.
-        chunks: All chunks to come.
         workers: Workers online, or places on Dask workers, for the lanes that they serve.
-        dispatch: Where the request wants chunks to be scored.
     """
     served = {chunk.lane for chunk in chunks} & set(workers)
     if dispatch == Dispatch.AUTO and _little(chunks):

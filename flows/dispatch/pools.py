@@ -73,9 +73,6 @@ def served_by(client: SyncPrefectClient, deployment: str) -> tuple[str, int, str
 def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     """Return the lanes whose chunks go to workers, each with the number of workers online.
 
-    Args:
-        lanes: The lanes that the run may need.
-
     Raises:
         NoWorkers: Workers were asked for, and a lane has none.
     """

@@ -146,11 +146,7 @@ def take_outcome(chunk: Chunk, shard: object) -> Mapping[str, Any] | None:
 
 
 def read_result(chunk: Chunk, outcome: Mapping[str, Any] | None) -> ChunkResult:
-    """Read the counts of a chunk that was scored; without them it is scored all the same.
-
-    Args:
-        outcome: What its shard has left of it.
-    """
+    """Read the counts of a chunk that was scored; without them it is scored all the same."""
     try:
         return ChunkResult.from_plain(outcome or {})
     except TypeError:

@@ -74,11 +74,7 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlanPreview:
-    """Plan of an evaluation.
-
-    Attributes:
-        turns: Turns of its conversations.
-    """
+    """Plan of an evaluation."""
 
     dataset: str
     format: str

@@ -98,7 +98,6 @@ class EvaluationSteps(JobSteps):
 
         Args:
             lanes: The lanes, not yet entered.
-            retries: Decides about further attempts of the judge lane.
             finished: Called in this thread as each chunk ends.
         """
         total, scored = sum(chunk.scores for chunk in chunks), 0

@@ -324,9 +324,6 @@ def recorded(api: Api, job: Job[C, K, S, R], config: C, checked: K) -> R:
 
     Prefect's own engine, whose import takes longer than a small run, does it where the server is somebody else's, which
     may be away for a while, want a key, or have workers.
-
-    Args:
-        checked: What the check of the job found.
     """
     if api.kind == "kept" and not guarded() and not _has_workers(api, config):
         with kept_history(api.url, job.name, job.run_name(config), job.parameters(config)) as history:

@@ -91,7 +91,6 @@ def send_once(
     Args:
         resource: Labels of what it is about; ``prefect.resource.id`` is required.
         identity: What makes two of them the same.
-        again: Send it even if the server has it.
         wait: How many seconds to wait for what it starts.
 
     Raises:
@@ -147,7 +146,6 @@ def recent(hours: float, *, failed_only: bool = False, limit: int = 100) -> list
 
     Args:
         failed_only: Only what automations failed at.
-        limit: Number of events at most.
 
     Raises:
         EventNotSent: The server does not answer.
@@ -209,11 +207,7 @@ def _find(client: SyncPrefectClient, name: str, identity: Mapping[str, Any]) -> 
 
 
 def pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[ReceivedEvent]:
-    """Return events of any number; a page contains 50.
-
-    Args:
-        limit: How many at most.
-    """
+    """Return events of any number; a page contains 50."""
     page = client.read_events(wanted, limit=min(50, limit))
     found = list(page.events)
     while page.next_page and len(found) < limit:

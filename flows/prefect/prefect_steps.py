@@ -214,11 +214,7 @@ def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:
 
 
 def recorded_by_engine(job: Job[C, K, S, R], config: C, checked: K) -> R:
-    """Run a job as a flow; where only its server fails, return what it found, or do its work without Prefect.
-
-    Args:
-        checked: What the check of the job found.
-    """
+    """Run a job as a flow; where only its server fails, return what it found, or do its work without Prefect."""
     handed = _HandOver(config, checked)
     before = _handed_over.set(handed)
     try:

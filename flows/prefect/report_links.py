@@ -42,11 +42,7 @@ def run_link(store: Store, run: Run, report: Path | None = None) -> str:
 
 
 def comparison_link(store: Store, identifier: str, report: Path) -> str:
-    """Return the address of a comparison's report for a browser.
-
-    Args:
-        report: Where the report is on this host.
-    """
+    """Return the address of a comparison's report for a browser."""
     kept = store.root / "comparisons" / identifier / report.name
     if (base := ui_address()) and _is_shown(store) and kept.exists():
         return f"{base}/comparisons/{quote(identifier)}/{quote(report.name)}"

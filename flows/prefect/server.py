@@ -156,7 +156,6 @@ class BackgroundServer:
 
     Attributes:
         pid: Its process, leader of a session of its own.
-        url: Its UI.
         api: Its API, as ``PREFECT_API_URL`` takes it.
         prefect_home: The ``PREFECT_HOME`` that it serves.
         idle_minutes: Minutes without a request after which it ends; ``None`` for never.

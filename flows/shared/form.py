@@ -112,7 +112,6 @@ class Setting:
 
     Attributes:
         path: Its name, with points between the levels, such as ``judges.max_cost``.
-        form: The form that it is a field of.
     """
 
     path: str

@@ -91,7 +91,6 @@ class JobSteps:
     :class:`~leadline.flows.prefect.prefect_steps.TaskSteps` makes Prefect tasks of them.
 
     Args:
-        history: Where the run is recorded, if it is.
         about: What steps are about, by their names, as the names of their task runs say it.
     """
 
@@ -184,11 +183,7 @@ class Job(ABC, Generic[C, K, S, R]):
         """
 
     def plain_steps(self, config: C, history: History = NO_HISTORY) -> S:
-        """Return what runs the steps in this process.
-
-        Args:
-            history: Where the run is recorded, if it is.
-        """
+        """Return what runs the steps in this process."""
         return cast("S", JobSteps(history, self.about(config)))
 
     def task_steps(self, config: C) -> S | None:
@@ -275,7 +270,6 @@ def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> P
     """Return the file to write.
 
     Args:
-        given: What the user named, if anything.
         default: Its name otherwise, in the working directory.
 
     Raises:

@@ -67,7 +67,6 @@ def json_line(message: str, level: str, logger: str, *, created: float | None = 
     """Return one line of JSON.
 
     Args:
-        message: What is said.
         level: Its level, in any case.
         created: When, in seconds since 1970; now if it is not given.
         **more: Further fields; empty ones are left out.
@@ -110,11 +109,7 @@ def log_folder() -> Path:
 
 
 def tail(log: Path, lines: int = 5) -> str:
-    """Return the last lines of a log that are not blank, joined by ``|``.
-
-    Args:
-        lines: How many lines at most.
-    """
+    """Return the last lines of a log that are not blank, joined by ``|``."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -95,16 +95,12 @@ class ChangeFacts:
     """Findings of a run, for a summary of a change.
 
     Attributes:
-        compared: Whether the run was compared with another.
         note: Why it was not, or "".
         worse: By model why it is worse by more than is tolerated.
-        broken: What is newly broken, by model and metric.
         n_rejudged: Rows with the same answer that changed sides.
         metrics: The metrics that were compared, each with its model's key.
-        untold: Metrics of which nothing can be told.
         unmeasured: Sentences on rows that could not be scored, and on evaluators that could not run.
         problems: Problems of models that do not rest on the comparison, worst first.
-        regressions: Severities of the problems that do.
         calls: Calls of judges by evaluator, then all together; empty without calls.
     """
 

@@ -70,7 +70,6 @@ def summarise(
     Args:
         where: Where all results are, for the reader: "the job's artifacts".
         link: Address of the job's page, or "".
-        largest: Bytes that it may have.
     """
     for detail in DETAILS:
         text = render(
@@ -118,11 +117,7 @@ def headline(outcomes: Sequence[CheckOutcome]) -> str:
 
 
 def sentence(text: object, limit: int = 600) -> str:
-    """Return a text for a sentence, on one line: no Markdown, and nothing that a forge makes a link or a call of.
-
-    Args:
-        limit: The characters after which it is cut.
-    """
+    """Return a text for a sentence, on one line: no Markdown, and nothing that a forge makes a link or a call of."""
     plain = _begun(text, limit).replace("$", _DOLLAR)
     return _SIGNS.sub(_JOINER, markdown(plain, limit))
 
@@ -132,7 +127,6 @@ def code(text: object, limit: int = 120) -> str:
 
     Args:
         text: The text, such as a case's key.
-        limit: The characters after which it is cut.
     """
     line = " ".join(_begun(text, limit).split()) or " "
     line = visible(line if len(line) <= limit else f"{line[: limit - 1]}…")
@@ -143,11 +137,7 @@ def code(text: object, limit: int = 120) -> str:
 
 
 def block(text: object, limit: int = 600) -> str:
-    """Return a text as a block of code of its own, with its lines.
-
-    Args:
-        limit: The characters after which it is cut.
-    """
+    """Return a text as a block of code of its own, with its lines."""
     whole, n = _begun(text, limit), len(str(text))
     cut = f"{whole[:limit]}… ({n - limit:,} more characters)" if n > limit else whole
     lines = visible("\n".join(cut.splitlines()))

@@ -38,7 +38,6 @@ class ChangeChecked:
     Attributes:
         record: The outcomes, as ``ci.json`` has them.
         summary: The same as Markdown.
-        posting: What became of the pull request's comment.
         exit_code: What the job leaves with: the highest of its checks' codes.
     """
 
@@ -196,10 +195,6 @@ def write_summary(
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
     """Write ``summary.md`` and ``ci.json``, and what GitHub Actions shows and hands to later steps.
-
-    Args:
-        summary: All of them as Markdown.
-        exit_code: What the job leaves with.
 
     Returns:
         What ``ci.json`` has.

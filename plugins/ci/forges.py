@@ -113,7 +113,6 @@ class PullRequest:
     """The comments of a pull request, as the REST API of its forge has them.
 
     Attributes:
-        client: The API, with the token.
         comments: Path of the comments.
         query: Asks for the comments on many pages, oldest first.
         comment: Path that the number of a comment is put behind.
@@ -241,7 +240,6 @@ class RestClient:
 
         Args:
             path: Path behind the API's address, or a whole address of the same host.
-            body: JSON to send.
 
         Raises:
             ForgeRefusal: The forge refused, could not be reached, or asks for too long a wait.

@@ -56,9 +56,6 @@ def with_corrected_differences(store: Store, comparison: Comparison) -> Comparis
     """Return a comparison with the differences that people's labels correct, also said in its notes.
 
     Labels that came with the dataset of either run count beside those of the store's sets, for both.
-
-    Args:
-        store: The store, which has labels and runs.
     """
     both = comparison.baseline.run, comparison.candidate.run
     runs = {run: store.run(run) for run in both}

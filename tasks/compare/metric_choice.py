@@ -50,9 +50,7 @@ class Pairing:
         counted: Ids, in either run, of the metric whose rows are counted: its own, or where it has no value per row
             that of its evaluator's first metric that has.
         over_dataset: Whether it is computed over all rows at once.
-        differences: Differences of the configurations of its evaluator.
         obstacle: Why it cannot be compared, or ``""``.
-        outcome: The verdict of a metric with an obstacle.
         untested: Why it is shown and not tested, or ``""``.
     """
 
@@ -269,7 +267,6 @@ def across_changes(
 
     Args:
         connection: Both runs, from :func:`leadline.tasks.compare.run_pair.open_sides`.
-        allowed: Whether differently configured metrics may be compared.
     """
     if allowed or baseline.id == candidate.id:
         return list(pairings)

@@ -93,19 +93,16 @@ class Options:
     """The settings of a comparison.
 
     Attributes:
-        margins: The largest tolerated worsening.
         alpha: The declared chance that any metric fails although nothing became worse, in (0, 0.5].
         metrics: The metrics: ``evaluator.metric``, or ``evaluator`` for all of it; all of them are tested. Empty: each
             evaluator's primary, and others that the policy names; what is information by the policy, or looks like
             another metric, is shown and not tested.
-        all_metrics: Every metric instead, all of them tested.
         policy: The policy that says which metrics are tested, and by which thresholds; ``None``: the candidate run's.
         information: Measure also the metrics that are shown and not tested.
         slices: Columns by whose values the tested metrics are compared too, for information.
         mapping: Keys of the baseline's models, each with the candidate's model that it is compared with.
         allow_different_configurations: Compare also metrics that were measured differently, such as by another judge.
         shown: Flips of each metric and direction that the report shows with their texts.
-        output: A folder to which the files are copied.
         confidence: Confidence of the intervals of an evaluator's metrics, by its id, where it is not 0.95.
         decided: Verdicts by metric and key of the candidate's model where judging stopped early.
     """

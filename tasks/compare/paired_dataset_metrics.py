@@ -87,9 +87,6 @@ def compare_dataset_metrics(
 ) -> dict[str, DatasetMetric]:
     """Compare the metrics of one evaluator over the ``row_pairs``.
 
-    Args:
-        margins: The largest tolerated worsening of each.
-
     Returns:
         The results by the metric's key, without metrics that are not defined for these cases.
     """

@@ -42,11 +42,7 @@ class RescoredDifference:
         changed: The part of the configuration that differs: ``judge``, ``prompt``, ``version`` or ``configuration``;
             "" where the configuration is the same, so that the answers differ.
         judge: The later judge's model, or "".
-        before: Mean of the earlier scores.
-        after: Mean of the later ones.
         low: Lower end of the 95 % interval of the difference, later less earlier; ``None`` where there is none.
-        answers: Answers that both have a score for.
-        cases: Clusters of them.
         unscored: Answers that one of the two could not score.
         is_share: Its values are told in percentage points.
     """

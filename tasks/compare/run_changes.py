@@ -48,7 +48,6 @@ class ChangeQuestion:
     Attributes:
         metric: Its evaluator and metric, as ``evaluator.metric``.
         question: The question: its values are differences, from 0 for the worst to 1 for the best.
-        width: Width of the metric's range.
     """
 
     metric: str

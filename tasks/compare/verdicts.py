@@ -205,11 +205,9 @@ class Story:
     """The tested metrics of a comparison, each group by importance.
 
     Attributes:
-        worse: Those that are worse beyond chance.
         passed: Those that are not worse by more than their margins; those that are better beyond chance come first.
         broken: Those that must hold and that some cases passed and now fail, changed beyond chance or not.
         undecided: Those that these cases cannot decide, or that were measured differently.
-        untested: Metrics that are shown and not tested.
     """
 
     worse: tuple[MetricComparison, ...]

@@ -44,7 +44,6 @@ class Cutting:
     Attributes:
         size: Longest chunk.
         overlap: How much of a chunk the next one repeats, at most; no more than a quarter of the size.
-        unit: Unit of both.
     """
 
     size: int
@@ -231,8 +230,6 @@ class Corpus:
     """Chunks to ask about.
 
     Attributes:
-        chunks: The chunks, in the order of the documents.
-        documents: Number of documents with text.
         found: Number of chunks before some were drawn; those that stand in several documents count once each time.
     """
 

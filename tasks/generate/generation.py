@@ -266,7 +266,6 @@ class Generated:
         unanswerable: Questions dropped because their chunk does not answer them.
         repeated: Questions dropped because another one asks the same.
         failed: Chunks left out because a call failed.
-        replies: Replies that the cases are made from.
         left_out: Places of the first chunks left out, each with the reason.
         errors: Number of chunks left out by error.
     """
@@ -313,7 +312,6 @@ def generate(
 
     Args:
         questions: How many questions to ask for about each chunk.
-        form: What the dataset contains beside the cases.
         embed: Returns unit vectors, to find questions that mean the same.
         similarity: Cosine from which on questions count as the same.
 

@@ -33,7 +33,6 @@ def failure(kind: str, plugin: Named, error: Exception, code: ErrorCode, where: 
 
     Args:
         kind: What it is called in messages, e.g. ``exporter``.
-        error: What it failed with.
         where: The file with the line, where that is known.
     """
     of = f"{type(plugin).__module__}.{type(plugin).__qualname__}"

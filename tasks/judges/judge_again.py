@@ -66,7 +66,6 @@ def row_replies(store: Store, dataset: str, row: int, job: EvaluatorJob, setting
 
     Args:
         dataset: Digest of the dataset.
-        job: The evaluator as a run asked it.
 
     Raises:
         UsageError: The evaluator does not judge this row.

@@ -25,8 +25,6 @@ class Totals:
 
     Attributes:
         evaluator: Id of the evaluator that asked first, or ``""`` for all together.
-        answered: Calls with a reply.
-        failed: Calls that ended without one.
         lost: Calls whose process was gone before the reply was on record; they may have been paid for.
         input_tokens: Tokens sent, where the providers reported them.
         cost_usd: Price of the calls whose price is known.
@@ -99,7 +97,6 @@ class LedgerReader:
 
         Args:
             text: Without characters that JSON escapes.
-            most: Calls at most.
         """
         pattern = re.sub(r"([!%_])", r"!\1", text)
         return self._read("mentioning", pattern=f"%{pattern}%", most=most)

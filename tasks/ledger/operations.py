@@ -129,7 +129,6 @@ class End:
     Attributes:
         line: Values of ``ledger/answer_ask`` or ``ledger/fail_ask``.
         reply: Values of ``ledger/add_reply``, or ``None`` if there was no reply.
-        accounts: The budgets that it was charged to.
         reserved: What was set aside for it in US dollars.
         cost_usd: What it cost, ``None`` where that is not known.
         spent: Whether a call without a reply may have been paid for, so that nothing is given back.
@@ -226,7 +225,6 @@ def perform(operations: Sequence[Operation], *, again: bool = False) -> Statemen
     """Yield the statements of operations that are done in one transaction; results go into the operations.
 
     Args:
-        operations: What to do, in any order.
         again: Retry after a transaction whose commit status is unknown.
     """
     ends, intents = _kind(operations, End), _kind(operations, Intend)

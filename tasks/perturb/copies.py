@@ -100,8 +100,6 @@ def perturb(
         suite: The suite, loaded for its cases only.
         recipes: What to do; each gives copies of its own.
         output: The file to write, JSON Lines; it appears complete or not at all.
-        copies: Copies of each case by each recipe.
-        judge: Who writes misinformation.
 
     Raises:
         UsageError: The same recipe twice, WordNet or a judge is needed and missing, or no copy could be made.

@@ -141,11 +141,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 
 
 def encoded(text: str, encoding: str, variant: Variant) -> str:
-    """Return the question as it is put to the model, with the instruction that belongs to it.
-
-    Args:
-        variant: Whether question, answer or both are encoded.
-    """
+    """Return the question as it is put to the model, with the instruction that belongs to it."""
     name, encode = ENCODERS[encoding]
     if variant.question and variant.answer:
         return f"The following question is encoded in {name} - answer in the same encoding: {encode(text)}"

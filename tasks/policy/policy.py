@@ -105,7 +105,6 @@ class Policy:
     """A gate policy.
 
     Attributes:
-        description: What it is for, in a sentence.
         asks: The questions that must be decided for the gate to pass; one that nothing in the dataset could answer is
             left out.
         good_share: Least share of a model's answers that must surely be good for the run to pass, where rows decide.
@@ -233,7 +232,6 @@ def _asked_for(rule: Rule, metric: Metric, *, limited: bool, alone: bool, judged
     """Return the rule of a metric that somebody asked for: it decides unless it has no limit to decide by.
 
     Args:
-        limited: Whether it was given a threshold.
         alone: Whether no other metric of its evaluator blocks.
     """
     by_rows = metric.share and not metric.dataset_level

@@ -150,8 +150,6 @@ class Facts(RunFacts):
         aggregates: By (metric, model).
         changes: What changed since the baseline; ``None`` where nothing was to be compared.
         corrections: What people would say, by (metric, model), where there are labels.
-        certificates: How far people and judges agree, by metric.
-        decided_by_people: Metrics that the gate decides by corrected values.
         flip_causes: Whose the flips are, where that was asked.
         rows: Key of case and model of every row that a finding names.
         n_flips: Number of flips; they may be too many for memory.

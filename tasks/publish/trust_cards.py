@@ -17,7 +17,6 @@ class TrustCard:
     """One figure of an evaluator on a public set with people's labels.
 
     Attributes:
-        claim: What was compared with what people said.
         measure: Name of the figure: accuracy, recall, precision, rank correlation, …
         value: The figure; ``None`` where it could not be measured.
         low: Lower end of its 95 % interval, ``None`` without a figure.
@@ -27,7 +26,6 @@ class TrustCard:
         people: The same figure between one person and another, ``None`` where the set does not tell.
         headline: Whether it stands for all figures of the evaluator on the set.
         setting: Parameters, embedder or judge, where they are not the defaults.
-        failures: Short examples of what it gets wrong.
         measured: Day of the measurement, ISO 8601.
         lacks: The weights for want of which it was not measured, as ``leadline evaluators models pull`` takes them.
     """

@@ -20,9 +20,6 @@ class CostLine:
     """Sums over judge calls and scores.
 
     Attributes:
-        answered: Calls with a reply.
-        failed: Calls that ended without one.
-        cost_usd: The sum of the known prices.
         unknown_price: Answered calls without a known price.
         reused: Scores taken from the store; ``None`` where sums are of evaluators, of which records do not say it.
         computed: Scores computed, likewise.

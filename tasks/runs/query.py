@@ -400,7 +400,6 @@ def limited(connection: DuckDBPyConnection, *, seconds: float, memory: str) -> I
 
     Args:
         seconds: Its time.
-        memory: Its memory, as a person reads it.
 
     Raises:
         UsageError: It took longer, or more.

@@ -40,7 +40,6 @@ class RunLine:
     Attributes:
         status: ``running``, ``completed``, ``failed`` …
         started: When, as ISO 8601.
-        seconds: How long it took, if it is over.
         gate: The gate's verdict, or "".
         reason: Why, or which error ended the run.
         changed: What changed since an earlier run, in a sentence.

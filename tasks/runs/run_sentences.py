@@ -91,12 +91,7 @@ def cost_line(run: _ToldRun) -> str:
 
 
 def calls_line(calls: int, cost_usd: float, unknown: int) -> str:
-    """Return a number of judge calls with their cost.
-
-    Args:
-        cost_usd: The sum of the known prices.
-        unknown: Calls without a known price.
-    """
+    """Return a number of judge calls with their cost."""
     return f"{count(calls, 'judge call')}, {paid(cost_usd, calls, unknown)}" if calls else "no judge calls"
 
 
@@ -109,8 +104,6 @@ def price(cost_usd: float, answered: int, unknown: int) -> str:
     """Return the cost of calls, where the price of some or all of them may be unknown; never "$0" for that.
 
     Args:
-        cost_usd: The sum of the known prices.
-        answered: Calls with a reply.
         unknown: Those of them without a known price.
     """
     if not answered:
@@ -130,8 +123,6 @@ class Spending:
 
     Attributes:
         evaluator: Id of the evaluator that asked first, ``""`` for all together.
-        answered: Calls with a reply.
-        failed: Calls that ended without one.
         lost: Calls whose process was gone before the reply was on record; they may have been paid for.
         retries: Attempts beyond the first one of a call.
         input_tokens: Tokens sent, as far as the provider counted them; ``None`` where it gave no counts.

@@ -79,7 +79,6 @@ class TrendPoint:
     """A value of a run, with its 95 % interval where that is known.
 
     Attributes:
-        unscored: Rows that could not be measured.
         verdict: What the run says of it, or "".
         config: Digest of what it depends on; a change begins an epoch.
         judge: The judge's model, or "".
@@ -124,7 +123,6 @@ class Trend:
 
     Attributes:
         higher_is_better: ``None`` where neither is.
-        is_share: Its values are told in percentage points.
         changes: Each with the place of its first point.
         again: Points of runs whose answers were scored again, in the order of those runs.
     """
@@ -175,12 +173,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class TrendChange:
-    """A change of the level of a series.
-
-    Attributes:
-        level: The levels with the interval of their difference.
-        run: The first run of the new level.
-    """
+    """A change of the level of a series."""
 
     trend: Trend
     level: LevelChange

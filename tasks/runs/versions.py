@@ -107,10 +107,6 @@ def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bo
     """Claim something, or return the record of what became of it.
 
     The record's ``state`` is ``done``, or ``running`` when another process is at it.
-
-    Args:
-        owner: Facts about the claimant for people.
-        again: Claim it although it is done.
     """
     path = subject.folder(store) / RECORD
     path.parent.mkdir(parents=True, exist_ok=True)

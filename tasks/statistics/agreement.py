@@ -43,7 +43,6 @@ class Agreement:
     """Agreement of a judge's passes and fails with labels.
 
     Attributes:
-        accuracy: Share of rows on which they agree.
         recall_pass: Share of the good answers that the judge passes.
         recall_fail: Share of the bad answers that it fails: what it catches.
         precision_pass: Share of good answers among those that it passes.

@@ -64,7 +64,6 @@ class Mean:
     """A mean and what its interval depends on.
 
     Attributes:
-        value: The mean.
         error: Its standard error; 0 where all values are equal.
         skew: Skewness of the mean: that of the values, divided by the root of their number.
         df: Degrees of freedom of the standard error, at least 1.

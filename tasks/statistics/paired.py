@@ -70,14 +70,11 @@ class PairedResult:
     """The measurement of a series.
 
     Attributes:
-        groups: Number of clusters.
         effect: Mean difference; ``None`` where infinite differences of both signs meet.
         error: Standard error of the effect; 0 without spread, ``None`` without an interval.
         interval: 95 % interval of the effect.
         test: Which test gave ``p``.
         p: Two-sided p-value of "no difference".
-        wins: Pairs in favour of the candidate.
-        losses: Pairs against it.
         mean: The effect with what its interval depends on, where it is that of a mean.
     """
 
@@ -259,7 +256,6 @@ def least_cases(margin: float, width: float, *, binary: bool) -> int | None:
     the range has no end.
 
     Args:
-        margin: The largest tolerated worsening.
         binary: Whether a row's value is 0 or 1.
     """
     if not 0 < margin < width < math.inf:
@@ -279,7 +275,6 @@ def cases_to_decide(measured: PairedResult, margin: float, level: float) -> int 
     anybody could collect.
 
     Args:
-        margin: The largest tolerated worsening.
         level: Significance level of the two-sided test, for example 0.05.
     """
     if measured.effect is None or measured.interval is None or measured.error is None:

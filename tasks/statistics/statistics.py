@@ -218,8 +218,6 @@ class Differences:
     """Differences between two models on the cases that both answered, in sums over clusters (see :class:`Clusters`).
 
     Attributes:
-        clusters: Number of clusters.
-        mean: Mean of the differences.
         sizes: Sum over clusters of its squared size.
         squares: Sum over clusters of its squared influence; ``None`` where there is one cluster only.
         cubes: Sum over clusters of its cubed influence; ``None`` where there is one cluster only.
@@ -241,9 +239,6 @@ def differ(pairs: Differences, *, comparisons: int = 1) -> bool:
     value is whose is a matter of chance, and differences on G clusters are all of one sign with the chance 2^(1 - G);
     that must be small too. What was not seen does not count here, since chance treats it alike. The level is 0.05 /
     comparisons (Bonferroni).
-
-    Args:
-        pairs: The differences, in sums.
     """
     level = (1 - CONFIDENCE) / comparisons
     if pairs.clusters < 2 or 2.0 ** (1 - pairs.clusters) > level:

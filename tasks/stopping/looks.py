@@ -54,7 +54,6 @@ class GateQuestion:
     """One mean of one model that the gate depends on.
 
     Attributes:
-        name: The metric and the model, for people.
         passes: Whether the rows' values are 1 for a row that passes and 0 for one that fails, not the metric's own.
         pass_at: Least mean at which the gate finds nothing wrong.
         fail_below: Mean below which the gate fails; ``None`` where no mean makes it fail.
@@ -246,7 +245,6 @@ class Seen:
 
     Attributes:
         good: Sum of the values of the cluster's rows, each in [0, 1].
-        unscored: Rows that could not be measured.
         absent: Rows that the metric does not apply to.
         clusters: Number of all clusters, seen or not; ``None`` where the question is for more than these.
         largest: Most rows of a cluster.
@@ -265,10 +263,8 @@ class QuestionEvidence:
     """The e-values of a question after a look, as logarithms.
 
     Attributes:
-        clusters: Clusters seen.
         log_pass: Against "the gate does not pass it".
         log_fail: Against "the gate does not fail it".
-        decision: What they decide of this question alone.
     """
 
     question: GateQuestion

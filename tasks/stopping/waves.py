@@ -90,8 +90,6 @@ class WaveOutcome:
     Attributes:
         decision: ``pass`` or ``fail`` where that was decided; ``open`` where all was judged.
         clusters: Cases judged, each with its copies.
-        all_clusters: All cases.
-        level: Chance that the decision is wrong.
         against: Id of the run that it was compared with, ``""`` without.
         certain: Whether they ask no judge, so that no verdict can change it.
         open_ends: What else can fail the gate, so that means could not decide a pass.

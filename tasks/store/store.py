@@ -333,11 +333,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A store in a folder, or in a bucket with a working copy in a folder.
-
-    Attributes:
-        remote: The bucket, if there is one.
-    """
+    """A store in a folder, or in a bucket with a working copy in a folder."""
 
     root: Path
     remote: Remote | None = None

@@ -52,7 +52,6 @@ class GarbageItem:
 
     Attributes:
         name: Its id, or its path below the store's root.
-        bytes: Bytes that this frees.
     """
 
     kind: Kind

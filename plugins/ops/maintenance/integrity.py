@@ -43,8 +43,6 @@ class Damage:
 
     Attributes:
         name: The file below the store's root, or the ledger.
-        fault: What is wrong with it.
-        mendable: Whether setting the file aside mends the store.
     """
 
     name: str

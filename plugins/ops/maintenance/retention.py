@@ -112,7 +112,6 @@ def runs_to_drop(
     """Return the runs whose results are to be dropped, each with the reason.
 
     Args:
-        records: The records of all runs, by id.
         now: The time, in seconds since 1970.
     """
     if retention.keep_last is None and retention.older_than is None:

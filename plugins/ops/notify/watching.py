@@ -56,12 +56,7 @@ _log = logging.getLogger("leadline.notify")
 
 @dataclass
 class Watcher:
-    """A watch over runs for some recipients.
-
-    Attributes:
-        store: The store whose lost runs are told.
-        prefect: Address of Prefect's UI, for links.
-    """
+    """A watch over runs for some recipients."""
 
     folder: Path
     recipients: Sequence[Recipient]
@@ -146,11 +141,7 @@ class Watcher:
 
 
 def prefect_ui(api: str) -> str:
-    """Return the address of Prefect's UI for links: the configured one, else that of the server's own.
-
-    Args:
-        api: Address of the API.
-    """
+    """Return the address of Prefect's UI for links: the configured one, else that of the server's own."""
     return (os.environ.get("PREFECT_UI_URL") or api.rstrip("/").removesuffix("/api")).rstrip("/")
 
 
@@ -170,11 +161,7 @@ MOST: Final = 2000
 
 
 def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect: str) -> Iterator[Notice]:
-    """Yield what Prefect's server knows of since a time; the same may be seen again.
-
-    Args:
-        prefect: Address of Prefect's UI for links.
-    """
+    """Yield what Prefect's server knows of since a time; the same may be seen again."""
     yield from _gates(client, since)
     yield from _judges(client, since)
     yield from _unheard(client, since)

@@ -42,7 +42,6 @@ class MetricsExporter:
     """Reads figures when they are asked for and those known are too old.
 
     Args:
-        store: The store, whose ledger is read too.
         api: URL of Prefect's API; ``None`` leaves its figures out.
         config: The file with the teams' budgets; by default ``leadline.toml`` here, if there is one.
         every: Seconds between two readings at least; 0 reads each time.

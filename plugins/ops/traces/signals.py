@@ -89,7 +89,6 @@ class Node:
         began: In microseconds since 1970.
         ended: The same.
         events: Events within it, each with its attributes.
-        children: Spans within it.
     """
 
     name: str
@@ -110,7 +109,6 @@ def tree_of(
     """Return the tree of a run's spans.
 
     Args:
-        lanes: When each lane of scoring was at work.
         asked: Sums over its judge calls by evaluator, which become an event each.
         calls: Lines of ``ledger/call_times``; each becomes a span.
     """
@@ -156,11 +154,7 @@ def _within(parts: Sequence[Node], moment: int, root: Node) -> Node:
 
 
 def spans_of(root: Node, error: BaseException | None) -> Iterator[ReadableSpan]:
-    """Yield the spans of a tree, the root first, as OpenTelemetry's exporter takes them.
-
-    Args:
-        error: What the run failed with.
-    """
+    """Yield the spans of a tree, the root first, as OpenTelemetry's exporter takes them."""
     named = {"service.version": version("leadline")}
     if not os.environ.get("OTEL_SERVICE_NAME"):
         named["service.name"] = "leadline"
@@ -228,11 +222,7 @@ def send_measurements(store: Store, run: Run, spans: Sequence[ReadableSpan], sec
 
 
 def measurements_of(store: Store, run: Run) -> dict[str, list[Point]]:
-    """Return the numbers of a run by metric.
-
-    Args:
-        run: A run that was completed.
-    """
+    """Return the numbers of a run by metric."""
     found = overview(store, run)
     points = {name: list(_of(name, found)) for name in NAMES}
     return {name: lines for name, lines in points.items() if lines}

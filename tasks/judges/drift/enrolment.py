@@ -109,9 +109,7 @@ class Enrolment:
     """A judge as it was enrolled.
 
     Attributes:
-        number: Which enrolment of the epoch.
         at: When, as an ISO time in UTC.
-        metrics: The metrics that it is probed for.
         configs: What each of them asked with: digests of prompts, code and parameters, whatever the epoch.
     """
 

@@ -60,7 +60,6 @@ class JudgeStanding:
         epoch: How often a change of it was accepted.
         enrolled: When it was enrolled last, as an ISO time.
         state: ``enrolled`` or ``accepted`` (not checked since), ``steady``, ``suspect`` or ``changed``.
-        check: Its last check in this epoch.
         lenient: Of the differing pairs of replies, the share in which only the fresh one passes.
         signs: What else was noticed at the last check.
     """
@@ -288,7 +287,6 @@ def reused_after_change(
 
     Args:
         connection: The run's database, after it was planned.
-        needs: The run's evaluators with what each reuses.
         settings: The run's settings, with the judges in their epochs.
     """
     found: dict[str, dict[str, Any]] = {}

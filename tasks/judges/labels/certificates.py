@@ -44,10 +44,8 @@ class Certificate:
         config: Digest of the evaluator's configuration.
         threshold: The threshold that made passes of its scores; ``None`` for numbers and for 0 or 1.
         state: ``valid`` or ``failed``.
-        run: The run whose rows were labelled.
         earned: When, as an ISO time.
         held_out: Whether only labels counted that no prompt was chosen by.
-        label_sets: Names of the sets whose labels counted.
         labels: Digest of the labels.
         accuracy: Share of rows on which people and judge agree.
         kappa: Cohen's kappa.
@@ -99,7 +97,6 @@ def certificate_of(
     """Return what a report of labels certifies, of all models together.
 
     Args:
-        label_sets: Names of the sets that have the labels.
         held_out: Whether the report is of labels only that no prompt was chosen by.
     """
     every = report.models[-1] if report.models else None  # there is none where no row was scored

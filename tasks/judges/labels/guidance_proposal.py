@@ -105,9 +105,6 @@ class Lesson:
 def lesson_of(store: Store, judged: JudgedLabels) -> Lesson:
     """Return the rows that teach: those on which the judge is farthest from people, and some on which it is not.
 
-    Args:
-        judged: The training half with the present judge's verdicts.
-
     Raises:
         UsageError: The judge differs from people nowhere.
     """
@@ -183,8 +180,6 @@ def propose(
     """Return the guidance that a model proposes for a judge; the same rows get the same reply from the ledger.
 
     Args:
-        judging: The present judge with the evaluator.
-        limits: What may be spent on this occasion.
         occasion: The name under which the call is put on record.
 
     Raises:

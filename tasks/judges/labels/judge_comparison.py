@@ -60,7 +60,6 @@ class ComparedJudge:
         error_low: Lower end of its 95 % interval.
         rank_correlation: Spearman's with people's numbers; not a number for passes and fails.
         unjudged: Labelled rows of which it gave no verdict, by the reason.
-        costs: What its replies cost in money and time.
     """
 
     name: str
@@ -107,7 +106,6 @@ class JudgeComparison:
     Attributes:
         question: ``EVALUATOR.METRIC``, which people answered.
         binary: Whether rows pass or fail; otherwise they have numbers.
-        rows: Rows that people and every judge told of.
         untold: Labelled rows on which people are tied or can't tell.
         missing: Labels whose texts are in no dataset of the store.
         weighted: Whether rows count by the chance with which they were drawn.
@@ -190,7 +188,6 @@ class _Rows:
     Attributes:
         weights: How many rows each stands for, with a mean of 1.
         clusters: The original of each, counted from 0.
-        width: Width of the metric's range.
     """
 
     labels: Floats

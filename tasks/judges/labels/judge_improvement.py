@@ -44,7 +44,6 @@ class Improvement:
 
     Attributes:
         question: ``EVALUATOR.METRIC``, which people answered.
-        proposer: Model that proposed the guidance.
         guidance: The guidance, as ``leadline.toml`` has it.
         config: Digest of the evaluator's configuration with the candidate.
         present_config: The same with the present judge.

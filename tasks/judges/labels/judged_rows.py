@@ -31,7 +31,6 @@ class RowMetric:
     """A metric that rows have, and what its values mean.
 
     Attributes:
-        threshold: From where a value passes.
         low: Least value of its range.
         high: Greatest value of its range.
         is_share: Whether values are 0 or 1.

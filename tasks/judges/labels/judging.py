@@ -48,7 +48,6 @@ class Judging:
     """A judge with the evaluator that asks it.
 
     Attributes:
-        evaluator: The evaluator with its parameters.
         settings: What evaluators see; its first judge is the one that is asked.
     """
 
@@ -65,7 +64,6 @@ class LabelsNeed:
     Attributes:
         known: Rows whose score the store has.
         to_judge: Distinct rows to put to the judge.
-        calls: About how many calls that takes.
         cost_usd: Their price, ``None`` where it is unknown.
     """
 
@@ -94,7 +92,6 @@ class JudgedLabels:
     """Labelled rows with a judge's verdicts.
 
     Attributes:
-        judging: The judge with its evaluator.
         verdicts: One for each of the rows, in their order.
     """
 
@@ -207,7 +204,6 @@ def judge_labelled_rows(
     """Return a judge's verdicts on labelled rows, after asking it about those that the store has none of.
 
     Args:
-        limits: What may be spent, under this occasion.
         occasion: The name under which calls are put on record; a new one by default.
 
     Raises:
@@ -251,7 +247,6 @@ def score_missing(
 
     Args:
         connection: From :func:`planned_rows`.
-        name: Begins the names of the segments.
     """
     failed: dict[bytes, str] = {}
 

@@ -166,7 +166,6 @@ class KnownLabels:
         question: ``EVALUATOR.METRIC``.
         sets: The sets that have labels or samples of it, by name.
         labels: The last label of each person on each row.
-        samples: The samples in which rows were drawn.
         certificates: What judges earned with these labels, oldest first.
         runs: The runs with whose datasets some of the labels came.
     """

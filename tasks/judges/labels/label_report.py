@@ -67,7 +67,6 @@ class LabelledModel:
     Attributes:
         independent: Independent rows that these are worth: copies of a case, which are judged alike, are few.
         judge: What the judge says of them: the share that passes, or the mean.
-        labels: Rows with a label that tells.
         groups: Independent cases among them: an original and its copies are one.
         untold: Rows of which every person said that they can't tell.
         corrected: The share or mean as people would have judged it; ``None`` where labels do not tell.
@@ -121,7 +120,6 @@ class LabelReport:
             than :data:`LEAST_SHARED` rows have labels of several.
         people_alpha_low: Lower end of its 95 % interval.
         people_alpha_high: Upper end of its 95 % interval.
-        saw_judge: Labels given with the judge's verdict in sight.
         labelled_from: Time of the first label of this run's rows, or ``""``.
         advice: Which threshold fits the labels; ``None`` where they are too few or rows have no threshold.
     """
@@ -340,7 +338,6 @@ class _Sense:
     Attributes:
         agreed: Agreement of passes and fails; ``None`` for numbers.
         correlation: The rank correlation, which counts for numbers.
-        groups: Independent cases.
     """
 
     agreed: Agreement | None

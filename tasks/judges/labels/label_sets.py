@@ -74,9 +74,7 @@ class LabelSample:
 
     Attributes:
         question: ``EVALUATOR.METRIC``.
-        seed: By which seed.
         config: Digest of the evaluator's configuration, by whose scores rows were drawn.
-        judged: Number of rows from which they were drawn.
     """
 
     id: str
@@ -135,10 +133,6 @@ class LabelSet:
 
     def files(self, what: str, pattern: str, read: Callable[[Path], T], advice: str) -> Iterator[T]:
         """Yield the content of the set's files of a kind, by name.
-
-        Args:
-            what: The kind: ``labels``, ``sample`` or ``certificate``.
-            advice: What to do about a damaged one.
 
         Raises:
             StoreError: A file is damaged.

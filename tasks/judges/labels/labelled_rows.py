@@ -226,7 +226,6 @@ class Tie:
 
     Attributes:
         index: Its place in the judged rows.
-        labels: What each of them said, by name.
     """
 
     index: int

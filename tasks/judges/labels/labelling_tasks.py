@@ -173,7 +173,6 @@ def written(tasks: Sequence[Task], metric: JudgedMetric, path: Path, criterion: 
 
     Args:
         path: The file, for its suffix; JSON Lines for ``.jsonl``.
-        criterion: What people judge by, which the page shows.
 
     Raises:
         UsageError: It has another suffix.

@@ -38,7 +38,6 @@ class QueuedRow:
 
     Attributes:
         key: Digest of what they see of it.
-        run: The run of which it was drawn.
     """
 
     key: str
@@ -285,8 +284,6 @@ class QueueFindings:
     """Findings of a queue in words, "" for what cannot be told.
 
     Attributes:
-        agreement: How far the judge agrees with people.
-        more: About how many labels more would tell.
         tied: Rows on which as many people say one thing as the other.
     """
 

@@ -180,7 +180,6 @@ def correct_run(
 
     Args:
         connection: The run's database, after its scores were gathered.
-        store: The store, which has the labels.
         set_name: The only set of labels that counts; by default all together, with those of the dataset.
         gate_on: What decides metrics that ask a judge: ``judge``, ``corrected``, or what the policy says of each;
             ``None`` where that is settled.
@@ -210,7 +209,6 @@ class LabelledMetric:
     """A metric of a run beside its labels.
 
     Attributes:
-        report: What that says of this run's rows.
         certificate: The certificate that counts for its configuration; of another one where it is stale.
         borrowed: Whether it was earned on rows that are not in this run.
     """
@@ -243,7 +241,6 @@ def measure(
     certificate for other rows, and is not kept.
 
     Args:
-        keep: Keep the certificate if one was earned.
         bootstrapped: Let the report give what takes a thousand samples too.
     """
     metric = judged.metric

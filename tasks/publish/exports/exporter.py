@@ -32,7 +32,6 @@ class Exporter(ABC):
             published in such a format only when that was asked for.
         of_analysis: Whether its files say only what the analysis of scores found, so that an earlier run's are the same
             where that was taken over.
-        order: Its place among the published formats.
     """
 
     name: ClassVar[str]

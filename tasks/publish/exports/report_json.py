@@ -57,11 +57,7 @@ def descriptor(evaluator: EvaluatorView) -> dict[str, Any]:
 
 
 def finding(facts: Facts, item: Problem | Insight, explanation: str = "") -> dict[str, Any]:
-    """Return a problem or an insight as the files of the tree have it.
-
-    Args:
-        explanation: The kind of explanation that it belongs to.
-    """
+    """Return a problem or an insight as the files of the tree have it."""
     evaluator, metric, model = (
         facts.evaluator(item.evaluator_id),
         facts.metric(item.metric_id),

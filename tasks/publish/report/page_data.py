@@ -66,7 +66,6 @@ class ShownEvidence:
     """An evaluator's evidence on one row, as far as a page has room for it.
 
     Attributes:
-        evaluator: Its place in the page.
         spans: Stretches of text, with positions in the whole text.
         error: The instrument's message where the row is unscored.
     """
@@ -185,9 +184,7 @@ class PageData:
 
     Attributes:
         packed: JSON, compressed with gzip, as base64.
-        n_flips: Pairs in it.
         longest: Characters after which a text is cut.
-        n_cut: Texts that are cut.
     """
 
     packed: str

@@ -120,9 +120,7 @@ class SliceLine:
     """A line of the table.
 
     Attributes:
-        words: The rows of the slice, in words.
         model: The model; ``None`` for all together.
-        n_unscored: Answers that could not be.
         standing: ``worse`` or ``better`` where that is more than chance, ``few`` where too few cases are in the slice,
             else ``""``.
     """

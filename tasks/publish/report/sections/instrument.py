@@ -182,11 +182,7 @@ class PeopleLabels(Section):
 
 @dataclass(frozen=True, slots=True)
 class LabelledMetricView:
-    """A metric with labels.
-
-    Attributes:
-        corrections: The corrected means, with their models.
-    """
+    """A metric with labels."""
 
     evaluator: EvaluatorView
     metric: MetricView

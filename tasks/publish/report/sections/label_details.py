@@ -249,10 +249,7 @@ class Canvas:
     """One example.
 
     Attributes:
-        label: The label it is about.
         width: Width of the drawing; 0 where there is nothing to draw.
-        labels_expected: Labels of ground truth without a geometry.
-        labels_predicted: Labels of predictions without a geometry.
     """
 
     kind: str

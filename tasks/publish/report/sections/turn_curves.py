@@ -90,8 +90,6 @@ class TurnChart:
         share: Whether they are shares of conversations that fail; means otherwise.
         low: Value at the lower end of the axis.
         ticks: Turns that are named, with their places and how many conversations have them.
-        turns: All turns that are drawn.
-        more: Whether there are further ones.
     """
 
     metric: MetricView
