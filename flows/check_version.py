@@ -134,7 +134,8 @@ def _target_of(config: ModelVersionConfig) -> Target:
             hint=f"Name it in a targets file ({TARGETS_FILE} or {TARGETS_VARIABLE}), or give target.model.",
             code=ErrorCode.VERSION_TARGET,
         )
-    (target,) = find_targets([], [choice.model], version=config.version, defaults=_defaults(choice))
+    defaults = choice.model_dump(exclude={"file", "model"})
+    (target,) = find_targets([], [choice.model], version=config.version, defaults=defaults)
     return target.model_copy(update={"key": config.model})
 
 
@@ -143,10 +144,6 @@ def targets_file_of(choice: TargetChoice) -> str | None:
     if choice.file or choice.model:
         return choice.file
     return os.environ.get(TARGETS_VARIABLE) or (TARGETS_FILE if Path(TARGETS_FILE).exists() else None)
-
-
-def _defaults(choice: TargetChoice) -> dict[str, Any]:
-    return choice.model_dump(exclude={"file", "model"})
 
 
 def reading_of_suite(config: ModelVersionConfig) -> dict[str, Any]:

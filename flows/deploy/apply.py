@@ -432,8 +432,5 @@ def digests(file: DeploymentFile) -> dict[str, str]:
         found[f"deployment {deployment.name}"] = [fields, file.pull]
         found |= {f"trigger {trigger.get('name')}": trigger for trigger in deployment.triggers}
     found |= {f"automation {automation.get('name')}": automation for automation in file.automations}
-    return {key: hashlib.sha256(_plain(entry)).hexdigest()[:8] for key, entry in found.items()}
-
-
-def _plain(entry: Any) -> bytes:
-    return json.dumps(entry, sort_keys=True, default=str).encode()
+    plain = {key: json.dumps(entry, sort_keys=True, default=str) for key, entry in found.items()}
+    return {key: hashlib.sha256(text.encode()).hexdigest()[:8] for key, text in plain.items()}

@@ -362,7 +362,9 @@ class _ChunkQuestions:
         self._report()
         await self._ask(range(len(self._chunks)))
         for pause in PAUSES:
-            missed = [number for number, written in self._written.items() if _is_missed(written)]
+            missed = [
+                number for number, written in self._written.items() if isinstance(written.error, JudgeUnavailable)
+            ]
             if not missed or len(missed) == len(self._chunks):
                 break
             await asyncio.sleep(pause * self._client.config.down_after_s)
@@ -385,7 +387,3 @@ class _ChunkQuestions:
 
     def _report(self) -> None:
         self._progress(len(self._written), len(self._chunks))
-
-
-def _is_missed(written: Written) -> bool:
-    return isinstance(written.error, JudgeUnavailable)

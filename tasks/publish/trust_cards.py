@@ -59,7 +59,7 @@ class TrustCard:
 def read_cards(evaluator: str | None = None) -> list[TrustCard]:
     """Return the cards of this version, of one evaluator or of all."""
     text = (files(__package__ or "") / FILE).read_text(encoding="utf-8")
-    cards = [_card(record) for record in json.loads(text)]
+    cards = [TrustCard(**line | {"failures": tuple(line.get("failures", ()))}) for line in json.loads(text)]
     return [card for card in cards if evaluator in (None, card.evaluator)]
 
 
@@ -75,10 +75,6 @@ def merged(old: Iterable[TrustCard], new: Iterable[TrustCard]) -> list[TrustCard
     again = {(card.evaluator, card.data) for card in new}
     kept = [card for card in old if (card.evaluator, card.data) not in again]
     return sorted([*kept, *new], key=lambda card: (card.data, card.evaluator))
-
-
-def _card(record: dict[str, Any]) -> TrustCard:
-    return TrustCard(**record | {"failures": tuple(record.get("failures", ()))})
 
 
 def _record(card: TrustCard) -> dict[str, Any]:

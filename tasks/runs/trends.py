@@ -395,15 +395,12 @@ def _trends(subject: TrendSubject, lines: Iterable[Mapping[str, Any]], runs: Seq
 
 
 def _point(run: RunLine, line: Mapping[str, Any]) -> TrendPoint:
-    value, low, high = (one if one is not None and math.isfinite(one) else None for one in _ends(line))
+    ends = (line["value"], line["low"], line["high"])
+    value, low, high = (one if one is not None and math.isfinite(one) else None for one in ends)
     return TrendPoint(
         run, value, low, high, line["n"], line["unscored"] or 0, line["threshold"], line["verdict"] or "",
         line["config"] or "", line["judge"] or "", line["epoch"] or 0,
     )  # fmt: skip
-
-
-def _ends(line: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
-    return line["value"], line["low"], line["high"]
 
 
 def _name(subject: TrendSubject, line: Mapping[str, Any]) -> str:

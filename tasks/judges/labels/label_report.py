@@ -194,7 +194,8 @@ def report_labels(
         every = np.arange(len(models))
         labelled = np.isin(models, models[joined.of(every).places])
         parts.append(("", np.flatnonzero(labelled) if labelled.any() else every))
-    untold = _untold(current)
+    told = {label.key for label in current if label.value is not None}
+    untold = {label.key for label in current} - told
     low, alpha, high = _between_people(current, binary=binary, interval=bootstrapped)
     return LabelReport(
         question=metric.id,
@@ -236,11 +237,6 @@ def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[LabelSa
     these = [each for each in samples if each.config == judged.metric.config and each.judged == len(judged.rows)]
     only = holding_all(these, rows)
     return _Joined(np.array(places, dtype=np.int64), np.array(values, float), np.array(chances, float), people, only)
-
-
-def _untold(labels: Sequence[Label]) -> set[str]:
-    """Return the rows of which everybody who was asked said that they can't tell."""
-    return {label.key for label in labels} - {label.key for label in labels if label.value is not None}
 
 
 def _of_model(

@@ -196,7 +196,7 @@ def correct_run(
     certificates: list[dict[str, Any]] = []
     for metric in asked:
         labelled = measure(judged_rows(connection, metric), known[metric.id], run.id)
-        rule = _rule(connection, metric)
+        (rule,) = records(connection, "SELECT * FROM rules WHERE metric_id = ?", [metric.metric_id])
         lines += _correction_lines(connection, labelled, rule)
         certificates.append(_certificate_line(labelled, _judge_of(connection, metric)))
     connection.execute(sql("labels/more_labels"))
@@ -351,10 +351,6 @@ def _certificate_line(labelled: LabelledMetric, judge: str) -> dict[str, Any]:
         "to_judge": labelled.report.stale,
         "more_labels": labelled.report.models[-1].more_labels if labelled.report.models else None,
     }
-
-
-def _rule(connection: DuckDBPyConnection, metric: JudgedMetric) -> Mapping[str, Any]:
-    return records(connection, "SELECT * FROM rules WHERE metric_id = ?", [metric.metric_id])[0]
 
 
 def _judge_of(connection: DuckDBPyConnection, metric: JudgedMetric) -> str:

@@ -540,9 +540,5 @@ def _problem(item: Problem, chosen: _Chosen) -> dict[str, Any]:
         "description": item.description,
         "actions": item.actions,
         "n": len(item.row_ids),
-        "rows": _in_page(item.row_ids, chosen.at),
+        "rows": [row for row in item.row_ids if row in chosen.at][:MAX_ROWS_OF_PROBLEM],
     }
-
-
-def _in_page(row_ids: Sequence[int], at: Mapping[int, int]) -> list[int]:
-    return [row_id for row_id in row_ids if row_id in at][:MAX_ROWS_OF_PROBLEM]
