@@ -362,9 +362,7 @@ class _ChunkQuestions:
         self._report()
         await self._ask(range(len(self._chunks)))
         for pause in PAUSES:
-            missed = [
-                number for number, written in self._written.items() if isinstance(written.error, JudgeUnavailable)
-            ]
+            missed = [place for place, one in self._written.items() if isinstance(one.error, JudgeUnavailable)]
             if not missed or len(missed) == len(self._chunks):
                 break
             await asyncio.sleep(pause * self._client.config.down_after_s)

@@ -53,10 +53,6 @@ class Interval:
     high: float
     method: Method
 
-    def excludes(self, value: float) -> bool:
-        """Return whether a value lies outside."""
-        return value < self.low or value > self.high
-
     def surely(self, low: float, high: float) -> Interval:
         """Return the interval that decides: one that trusts the values seen has no end where the range has none."""
         if self.method != TRUSTING:
