@@ -141,7 +141,7 @@ class EvaluateResult(BaseModel):
     recommendation: str = Field("", description="Which model to choose.")
     problems: dict[str, int] = Field(description="Number of problems by severity, of models and of the instrument.")
     problems_by_fault: dict[str, dict[str, int]] = Field(
-        description="The same apart: `model`, and `instrument` (the instrument or the data is at fault).",
+        description="The same apart: `model`, and `instrument` (the instrument or the data is at fault)."
     )
     scored: int = Field(description="Scores with a value, metrics of rows counted singly.")
     unscored: int = Field(description="Scores that could not be measured.")

@@ -11,10 +11,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from prefect import task
-from prefect.artifacts import (
-    create_progress_artifact,
-    update_progress_artifact,
-)
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.utilities.annotations import quote

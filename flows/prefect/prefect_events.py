@@ -19,13 +19,7 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
-from prefect.events.filters import (
-    EventFilter,
-    EventIDFilter,
-    EventNameFilter,
-    EventOccurredFilter,
-    EventRelatedFilter,
-)
+from prefect.events.filters import EventFilter, EventIDFilter, EventNameFilter, EventOccurredFilter, EventRelatedFilter
 from prefect.events.schemas.automations import EventTrigger
 from prefect.events.schemas.events import Event, ReceivedEvent
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError

@@ -203,12 +203,7 @@ def flow_of(job: Job[C, K, S, R]) -> Flow[[C], R]:
     run.__annotations__ = {"config": job.Config}
     description = " ".join(str(job.__doc__).partition("\n\n")[0].split())
     made: Flow[[C], R] = _JobFlow(
-        run,
-        name=job.name,
-        description=description,
-        flow_run_name=run_name,
-        task_runner=_RUNNER,
-        persist_result=False,
+        run, name=job.name, description=description, flow_run_name=run_name, task_runner=_RUNNER, persist_result=False
     )
     return made
 

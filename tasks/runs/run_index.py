@@ -25,11 +25,7 @@ LONGEST: Final = 600
 NAMES: Final = 200
 """Models of a run, and datasets of a store, that a list names."""
 
-VERDICTS: Final = {
-    "pass": "Passes",
-    "fail": "Fails",
-    "inconclusive": "Cannot be told",
-}
+VERDICTS: Final = {"pass": "Passes", "fail": "Fails", "inconclusive": "Cannot be told"}
 """The gate's verdicts in words."""
 
 
@@ -223,12 +219,7 @@ def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
         version=_short((record.get("versions") or {}).get("leadline") or ""),
         team=_short(((record.get("config") or {}).get("judges") or {}).get("team") or ""),
         questions={str(line["question"]): str(line["outcome"]) for line in record.get("questions") or ()},
-        work={
-            "reused": facts.reused,
-            "computed": facts.computed,
-            "scored": facts.scored,
-            "unscored": facts.unscored,
-        },
+        work={"reused": facts.reused, "computed": facts.computed, "scored": facts.scored, "unscored": facts.unscored},
         judged=record.get("judge_calls") or {},
         rescored=str(record.get(RESCORED) or ""),
     )

@@ -372,10 +372,7 @@ def difference(one: float, ones: tuple[float, float], other: float, others: tupl
         other: An independent estimate.
     """
     value = one - other
-    return (
-        value - math.hypot(one - ones[0], others[1] - other),
-        value + math.hypot(ones[1] - one, other - others[0]),
-    )
+    return (value - math.hypot(one - ones[0], others[1] - other), value + math.hypot(ones[1] - one, other - others[0]))
 
 
 def alike(n: float, squares: float, within: float, *, sizes: float, clusters: float, share: bool) -> float:

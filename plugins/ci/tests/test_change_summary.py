@@ -293,11 +293,7 @@ def test_only_what_is_worse_can_fail_where_that_was_asked(
 
 @pytest.mark.parametrize(
     ("settings", "codes"),
-    [
-        ({}, (0, 1, 1)),
-        ({"inconclusive": "pass"}, (0, 1, 0)),
-        ({"fail_on": "never"}, (0, 0, 0)),
-    ],
+    [({}, (0, 1, 1)), ({"inconclusive": "pass"}, (0, 1, 0)), ({"fail_on": "never"}, (0, 0, 0))],
     ids=["as it is", "inconclusive passes", "never"],
 )
 def test_the_job_leaves_with_what_the_settings_say(settings: dict[str, Any], codes: tuple[int, ...]) -> None:

@@ -147,11 +147,7 @@ def prefect_ui(api: str) -> str:
 
 GATES: Final = {"leadline.gate.failed": Kind.FAIL, "leadline.gate.inconclusive": Kind.INCONCLUSIVE}
 FLOWS: Final = ("evaluate", "on-model-version", "compare")
-ENDINGS: Final = {
-    StateType.FAILED: Kind.FAILED,
-    StateType.CRASHED: Kind.CRASHED,
-    StateType.CANCELLED: Kind.CANCELLED,
-}
+ENDINGS: Final = {StateType.FAILED: Kind.FAILED, StateType.CRASHED: Kind.CRASHED, StateType.CANCELLED: Kind.CANCELLED}
 LATE_AFTER: Final = timedelta(minutes=15)
 LONGEST_LATE: Final = timedelta(days=1)
 _ADDRESS: Final = re.compile(r"(?:https?|file)://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,490}")

@@ -21,13 +21,7 @@ from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.judges.drift.enrolment import Enrolment, NotChecked, Replies, ask_probes, configs_of, find_enrolment
 from leadline.tasks.judges.drift.epochs import epoch_of, judge_files, judge_key, keep
 from leadline.tasks.ledger.ledger import open_ledger, read_ledger
-from leadline.tasks.statistics.judge_stability import (
-    CERTAIN,
-    POOLED_CHECKS,
-    SUSPICIOUS,
-    value_drift,
-    verdict_drift,
-)
+from leadline.tasks.statistics.judge_stability import CERTAIN, POOLED_CHECKS, SUSPICIOUS, value_drift, verdict_drift
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:

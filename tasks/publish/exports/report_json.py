@@ -159,12 +159,7 @@ def _write(results: RunResults, path: Path) -> None:
             "problems": jsonio.Lazy(finding(facts, item) for item in facts.problems),
             "insights": jsonio.Lazy(finding(facts, item) for item in facts.insights),
             "unscored": [
-                {
-                    "evaluator": evaluator.key,
-                    "reason": item.reason,
-                    "n_rows": item.n_rows,
-                    "message": item.message,
-                }
+                {"evaluator": evaluator.key, "reason": item.reason, "n_rows": item.n_rows, "message": item.message}
                 for evaluator in facts.evaluators
                 for item in facts.unmeasured
                 if item.evaluator_id == evaluator.id

@@ -66,9 +66,7 @@ def _document(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {
-                    "driver": {"name": "Leadline", "semanticVersion": version("leadline"), "rules": rules},
-                },
+                "tool": {"driver": {"name": "Leadline", "semanticVersion": version("leadline"), "rules": rules}},
                 "automationDetails": {"id": f"leadline/{_category(facts)}/"},
                 "columnKind": "unicodeCodePoints",
                 "properties": {"run": facts.run, "gate": facts.gate},
@@ -111,10 +109,7 @@ def _result(facts: Facts, row: Mapping[str, Any], rule: int, location: Mapping[s
         "level": _LEVELS[row["role"]],
         "message": {"text": _message(facts, row)},
         "locations": [
-            {
-                "physicalLocation": location,
-                "logicalLocations": [{"name": _short(row["case"]), "kind": "case"}],
-            }
+            {"physicalLocation": location, "logicalLocations": [{"name": _short(row["case"]), "kind": "case"}]}
         ],
         "partialFingerprints": {"leadlineRow/v1": hashlib.sha256(identity.encode()).hexdigest()},
         "properties": {"model": _short(row["model"]), "value": row["value"], "newlyBroken": row["broken"]},

@@ -325,11 +325,7 @@ def test_failed_runs_do_not_count_among_the_youngest_and_go_like_the_others() ->
     ("patterns", "dropped"), [(("*",), ["c"]), (("production",), ["b", "c"]), (("release-*", "prod*"), ["c"])]
 )
 def test_tags_keep_results(patterns: tuple[str, ...], dropped: list[str]) -> None:
-    runs = {
-        "a": record(1, tags={"production": "2026"}),
-        "b": record(1, tags={"release-1": "2026"}),
-        "c": record(1),
-    }
+    runs = {"a": record(1, tags={"production": "2026"}), "b": record(1, tags={"release-1": "2026"}), "c": record(1)}
     assert list(runs_to_drop(runs, Retention(older_than=DAY, keep_tags=patterns), NOW)) == dropped
 
 
