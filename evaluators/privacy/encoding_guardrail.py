@@ -21,7 +21,7 @@ from leadline.evaluators.core import (
     verdict,
 )
 from leadline.evaluators.data import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
-from leadline.evaluators.privacy._leakage import (
+from leadline.evaluators.privacy.leakage import (
     LeakageEvaluator,
     LeakageParams,
     evidence_of,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadline.evaluators.agent.step_efficiency import in_cycles
+from leadline.evaluators.agent.efficiency import in_cycles
 from leadline.evaluators.data import NotApplicable
 from tests.evaluators.agent.agents import call, expect, row_of, score, values
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.performance._percentiles import LEVELS, ascending, interval, percentile, ranks
+from leadline.evaluators.performance.usage import LEVELS, ascending, interval, percentile, ranks
 
 numbers = st.floats(0, 1e6, allow_nan=False)
 

@@ -8,9 +8,8 @@ import pytest
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, Row, RowScore, Source
 from leadline.evaluators.ground import UsageError
-from leadline.evaluators.privacy.pii_leakage import PiiLeakage
+from leadline.evaluators.privacy.leakage import PiiLeakage, SensitiveDataLeakage
 from leadline.evaluators.privacy.rules.matching import rules_of
-from leadline.evaluators.privacy.sensitive_data_leakage import SensitiveDataLeakage
 
 CARD, MAIL, SSN = "4539 1488 0343 6467", "bob@gmail.com", "536-90-4399"
 KEY = "sk-" + "Uaq1B5GTqMnvA4BhclZZH8BWOLocxsd5ra3HbBrCjzg"

@@ -14,7 +14,7 @@ from benchmarks.trust import main
 from leadline.evaluators.core import EvalContext
 from leadline.evaluators.data import ContextChunk, Row, RowScore
 from leadline.evaluators.ground import ModelUnavailable, UsageError
-from leadline.evaluators.privacy.pii_leakage import PiiLeakage, kind_of
+from leadline.evaluators.privacy.leakage import PiiLeakage, kind_of
 from leadline.evaluators.settings import Settings
 from tests.support.models.tiny_ner import make_ner
 

@@ -53,7 +53,7 @@ RESULTS = {"filelock", "numpy", "scipy", "charset_normalizer"}
 
 HEAVY = set(
     "torch transformers sentence_transformers litellm openai prefect nltk sklearn rouge_score matplotlib httpx fastapi "
-    "sqlalchemy scipy.stats scipy.optimize scipy.linalg leadline.evaluators.privacy.pii_leakage "
+    "sqlalchemy scipy.stats scipy.optimize scipy.linalg leadline.evaluators.privacy.leakage "
     "leadline.evaluators.vision leadline.evaluators.generation".split()
 )
 """Packages and parts of packages that no run of an n-gram metric needs, its first one included."""
