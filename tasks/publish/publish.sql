@@ -409,20 +409,48 @@ FROM (
 GROUP BY metric_id, conversation_id;
 
 -- statement: turn_curves
--- By metric, model and turn how many conversations have a value, its mean, and sums of powers of deviations from it. The
--- value is 1 for a conversation that fails at the turn, where the metric has a threshold.
+-- By metric, model and turn how many conversations have a value, its mean, and sums over the conversations and over the
+-- families of copies and trials among them (see Clusters in tasks/statistics/statistics.py). The value is 1 for a
+-- conversation that fails at the turn, where the metric has a threshold.
 WITH told AS (
-    SELECT metric_id, model_id, turn, coalesce(fails::DOUBLE, value) AS value
+    SELECT
+        metric_id, turn_means.model_id, turn, coalesce(family, -1 - case_id::BIGINT) AS cluster,
+        coalesce(fails::DOUBLE, value) AS value
     FROM turn_means
     JOIN metrics USING (metric_id)
+    JOIN rows ON row_id = conversation_id
+    LEFT JOIN families USING (case_id)
     WHERE is_primary AND isfinite(value)
 ),
 means AS (
-    SELECT *, avg(value) OVER (PARTITION BY metric_id, model_id, turn) AS mean FROM told
+    SELECT *, avg(value) OVER at_turn AS mean, count(*) OVER at_turn AS n
+    FROM told
+    WINDOW at_turn AS (PARTITION BY metric_id, model_id, turn)
+),
+by_cluster AS (
+    SELECT
+        metric_id, model_id, turn, any_value(n) AS n, any_value(mean) AS mean, count(*) AS size,
+        coalesce(sum(value - mean) * any_value(n) / nullif(any_value(n) - count(*), 0), 0) AS influence,
+        sum((value - mean) ** 2) AS squares,
+        sum((value - mean) ** 3) AS cubes,
+        var_pop(value) * count(*) AS within
+    FROM means
+    GROUP BY metric_id, model_id, turn, cluster
 )
 SELECT
-    metric_id, model_id, turn, count(*), any_value(mean), sum((value - mean) ** 2), sum((value - mean) ** 3)
-FROM means
+    metric_id,
+    model_id,
+    turn,
+    any_value(n) AS n,
+    any_value(mean) AS mean,
+    sum(squares) AS squares,
+    sum(cubes) AS cubes,
+    sum(size - 1) AS joined,
+    sum(size * size - size) AS sizes,
+    coalesce(sum(influence ** 2 - squares * (n / nullif(n - 1, 0)) ** 2), 0) AS covariance,
+    coalesce(sum(influence ** 3 - cubes * (n / nullif(n - 1, 0)) ** 3), 0) AS coskewness,
+    sum(within) AS within
+FROM by_cluster
 GROUP BY metric_id, model_id, turn
 ORDER BY metric_id, model_id, turn;
 

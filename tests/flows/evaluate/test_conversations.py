@@ -18,6 +18,7 @@ from leadline.evaluators.settings import Settings
 from leadline.tasks.compare import compare
 from leadline.tasks.compare.run_pair import open_sides
 from leadline.tasks.db import attach_dataset, connect
+from leadline.tasks.ground.numbers import RANGE
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import plan
@@ -197,3 +198,23 @@ def test_conversations_held_again_are_one_family_when_runs_are_compared(tmp_path
             return connection.execute("SELECT count(DISTINCT family) FROM families").fetchall()[0][0]
 
     assert (families(alone), families(thrice)) == (0, 4)
+
+
+def test_intervals_by_turn_are_those_of_the_model_as_trials_of_a_conversation_are_one_cluster(tmp_path: Path) -> None:
+    lengths = [10, 12, 15, 40, 42, 44, 60, 70, 88]
+    records = [
+        {"model": model, "messages": talk("x" * n, "y" * n, first=f"Berth {place // 3}?"), "expected_outcome": "Told."}
+        for place, n in enumerate(lengths)
+        for model in ("a", "b")
+    ]
+    result = run(tmp_path, records)
+    ((low, high),) = sql(result, "SELECT DISTINCT ci_low, ci_high FROM aggregates WHERE ci_low IS NOT NULL")
+    page = (result.folder / "results" / "report.html").read_text(encoding="utf-8")
+    assert page.count(f"({low:.3f}{RANGE}{high:.3f}), n 9") == 4
+
+
+def test_of_nine_models_eight_curves_are_drawn_and_nine_are_told(tmp_path: Path) -> None:
+    records = [{"model": f"m{n}", "messages": talk("x" * n, "y")} for n in range(1, 10)]
+    page = (run(tmp_path, records).folder / "results" / "report.html").read_text(encoding="utf-8")
+    assert "The first 8 of 9 models are drawn; the figures have all." in page
+    assert page.count('<path class="reach"') == 8

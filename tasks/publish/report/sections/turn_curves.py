@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db import show_turn_means, sql
+from leadline.tasks.analyse.clusters import perturbation_clusters
+from leadline.tasks.db import records, show_turn_means, sql
 from leadline.tasks.ground.numbers import ABSENT, RANGE, figure
 from leadline.tasks.publish.facts import Facts, MetricView, ModelView
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.statistics.statistics import Sample, mean_interval
+from leadline.tasks.statistics.statistics import Clusters, Sample, mean_interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MOST_TURNS: Final = 20
 """Turns that are drawn; the table ``turn_scores`` has all of them."""
 MOST_MODELS: Final = 8
-"""Models of one chart, a colour each."""
+"""Models that are drawn in one chart, a colour each; its figures have all."""
 MOST_LABELS: Final = 8
 """Turns below the axis that are named."""
 LEFT, RIGHT, TOP, BOTTOM = 42.0, 310.0, 8.0, 126.0
@@ -90,6 +91,8 @@ class TurnChart:
         share: Whether they are shares of conversations that fail; means otherwise.
         low: Value at the lower end of the axis.
         ticks: Turns that are named, with their places and how many conversations have them.
+        more: Whether there are further turns.
+        drawn: How many of the curves are drawn, the first ones.
     """
 
     metric: MetricView
@@ -100,6 +103,7 @@ class TurnChart:
     turns: Sequence[int]
     curves: Sequence[TurnCurve]
     more: bool
+    drawn: int
 
     def words(self, curve: TurnCurve, turn: int) -> str:
         """Return what a model's conversations have at a turn, with their number."""
@@ -110,19 +114,24 @@ class TurnChart:
 def turn_charts(connection: DuckDBPyConnection, facts: Facts) -> list[TurnChart]:
     """Return a chart for each primary metric of which several turns are known, in the order of the evaluators."""
     show_turn_means(connection)
-    lines = connection.execute(sql("publish/turn_curves")).fetchall()
+    connection.register("families", perturbation_clusters(connection))
+    lines = records(connection, sql("publish/turn_curves"))
+    connection.unregister("families")
     metrics = {metric.id: metric for evaluator in facts.evaluators for metric in evaluator.metrics}
     found = []
-    for metric_id, group in groupby(lines, lambda line: line[0]):
+    for metric_id, group in groupby(lines, lambda line: line["metric_id"]):
         values: dict[int, list[TurnValue]] = {}
         metric = metrics[metric_id]
         share = metric.threshold is not None
         low, high = (0.0, 1.0) if share else (metric.low, metric.high)
-        for _, model_id, turn, n, mean, squares, cubes in group:
-            sample = Sample(n, mean, squares, cubes, squares == 0, low, high, share=share or metric.share)
+        for line in group:
+            n, mean, squares, cubes = (line[name] for name in ("n", "mean", "squares", "cubes"))
+            clusters = Clusters(**{one.name: line[one.name] for one in fields(Clusters)})
+            constant = squares == 0
+            sample = Sample(n, mean, squares, cubes, constant, low, high, share or metric.share, clusters)
             interval = mean_interval(sample)
             ends = (interval.low, interval.high) if interval else (None, None)
-            values.setdefault(model_id, []).append(TurnValue(turn, n, mean, *ends))
+            values.setdefault(line["model_id"], []).append(TurnValue(line["turn"], n, mean, *ends))
         found.append(_chart(facts, metric, share, values))
     return found
 
@@ -132,7 +141,8 @@ def _chart(facts: Facts, metric: MetricView, share: bool, values: Mapping[int, S
     last = max(value.turn for value in known)
     turns = range(1, min(last, MOST_TURNS) + 1)
     low, high = (0.0, 1.0) if share else _axis(metric, known)
-    models = [model for model in facts.models if model.id in values][:MOST_MODELS]
+    models = [model for model in facts.models if model.id in values]
+    drawn = len(models[:MOST_MODELS])
 
     def across(turn: int, number: int = 0, of: int = 1) -> float:
         middle = LEFT + (turn - 0.5) / len(turns) * (RIGHT - LEFT)
@@ -144,7 +154,7 @@ def _chart(facts: Facts, metric: MetricView, share: bool, values: Mapping[int, S
     curves = []
     for number, model in enumerate(models):
         line = [value for value in values[model.id] if value.turn <= MOST_TURNS and math.isfinite(value.value)]
-        points = [(across(value.turn, number, len(models)), down(value.value)) for value in line]
+        points = [(across(value.turn, number, drawn), down(value.value)) for value in line]
         path = "M" + "L".join(f"{x} {y}" for x, y in points) if points else ""
         bars = "".join(
             f"M{x} {down(value.low)}V{down(value.high)}"
@@ -153,7 +163,7 @@ def _chart(facts: Facts, metric: MetricView, share: bool, values: Mapping[int, S
         )
         curves.append(TurnCurve(model, {value.turn: value for value in values[model.id]}, path, bars, points))
     ticks = [(across(turn), turn, _numbers(known, turn)) for turn in turns[:: math.ceil(len(turns) / MOST_LABELS)]]
-    return TurnChart(metric, share, low, high, ticks, turns, curves, last > MOST_TURNS)
+    return TurnChart(metric, share, low, high, ticks, turns, curves, last > MOST_TURNS, drawn)
 
 
 def _axis(metric: MetricView, known: Sequence[TurnValue]) -> tuple[float, float]:
