@@ -102,14 +102,14 @@ soak: $(VENV)/.dev
 	$(if $(SERVICE),$(BIN)/pytest tests/service tests/test_benchmarks.py -m "service and soak")
 
 test-plugins: $(VENV)/.dev
-	$(PARALLEL) plugins -m "not browser and not postgres and not service and not soak"
+	$(PARALLEL) plugins -m "not browser and not postgres and not service and not soak and not bridges"
 
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "not service and not soak and not bridges$(LEFT_OUT)"
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service and not soak$(LEFT_OUT)")  # one service for all of them, so not in parallel
 
 test-bridges: $(VENV)/.bridges
-	$(VENV)/bridges/bin/pytest tests/bridges tests/docs/test_code_blocks.py -m bridges
+	$(VENV)/bridges/bin/pytest tests/bridges plugins/traces/tests tests/docs/test_code_blocks.py -m bridges
 
 # Other inputs than those that make test-all tries.
 INPUTS ?= 50000

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from leadline.evaluators.data import Message, calls_of, turns_of
-from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.counts import TraceCounts
 from leadline.tasks.load.conversation import Conversation
 
 RECORDED = Path(__file__).parent / "instrumentors"
@@ -19,13 +21,29 @@ LOST = {
     "langchain_openllmetry_0.62.4": "1 conversation has no message",  # the span of making the agent
 }
 """What is told of a file, beside how much it has."""
+TODAY = {
+    "langchain_openinference": ("langchain", "openinference"),
+    "langchain_openllmetry_0.62.4": ("langchain", "openllmetry"),
+    "agents_openinference": ("agents", "openinference", "responses"),
+    "agents_openllmetry": ("agents", "openllmetry", "responses"),
+    "agents_chat_openllmetry_0.62.4": ("agents", "openllmetry"),
+    "agents_logfire_5.4.0": ("agents", "logfire", "responses"),
+    "pydantic_ai_openinference": ("pydantic_ai", "openinference"),
+    "pydantic_ai_logfire": ("pydantic_ai", "logfire"),
+    "pydantic_ai_6": ("pydantic_ai", "v6"),
+}
+"""Recordings that the environment of bridges makes, with what the recorder is told."""
 
 
-def recorded(name: str) -> tuple[Conversation, str]:
+def read(path: Path) -> tuple[Conversation, str]:
     """Return the one conversation of a file, and what is told of it."""
     counts = TraceCounts()
-    [found] = conversations([RECORDED / f"{name}.json.gz"], counts=counts)
+    [found] = conversations([path], counts=counts)
     return found, " ".join(list(counts.sentences())[1:])
+
+
+def recorded(name: str) -> Conversation:
+    return read(RECORDED / f"{name}.json.gz")[0]
 
 
 def told(conversation: Conversation) -> list[Message]:
@@ -40,7 +58,27 @@ def names(framework: str = "") -> list[str]:
 
 @pytest.mark.parametrize("name", names())
 def test_a_recorded_conversation_has_its_turns_calls_contexts_and_failure(name: str) -> None:
-    found, said = recorded(name)
+    check(RECORDED / f"{name}.json.gz", name)
+
+
+@pytest.mark.bridges
+@pytest.mark.timeout(300)  # frameworks take long to be imported
+@pytest.mark.parametrize("name", TODAY)
+def test_what_is_recorded_today_has_them_too(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("logfire", reason="make test-bridges has the tools")
+    recording = (sys.executable, Path(__file__).with_name("record_traces.py"), tmp_path / name, *TODAY[name])
+    subprocess.run(recording, check=True, capture_output=True, timeout=240)
+    check(tmp_path / f"{name}.json", name)
+    assert read(tmp_path / f"{name}.json") == read(tmp_path / f"{name}.pb")
+
+
+def check(path: Path, name: str) -> None:
+    """Check what a recording has.
+
+    Args:
+        name: Tells what the instrumentation loses.
+    """
+    found, said = read(path)
     turns, calls = turns_of(found.messages), calls_of(found.messages)
     assert (found.key, found.model, found.given) == ("lisbon", "scripted", 0)
     assert [turn.question for turn in turns] == ["How high is the tide at Lisbon and at Porto?", "yes", "yes"]
@@ -69,7 +107,7 @@ def test_a_recorded_conversation_has_its_turns_calls_contexts_and_failure(name: 
     ],
 )
 def test_all_instrumentations_of_a_framework_make_equal_conversations(framework: str, less: list[str]) -> None:
-    found = [recorded(name)[0] for name in names(framework) if name not in less]
+    found = [recorded(name) for name in names(framework) if name not in less]
     assert len(found) > 3 or framework == "langchain"
     assert all(told(each) == told(found[0]) for each in found)
     assert len({str(each.tools) for each in found if each.tools}) == 1
@@ -77,5 +115,5 @@ def test_all_instrumentations_of_a_framework_make_equal_conversations(framework:
 
 def test_one_instrumentation_makes_equal_conversations_to_the_last_word() -> None:
     for framework in ("langchain_openinference", "pydantic_ai_"):
-        found = [recorded(name)[0] for name in names(framework) if name != "pydantic_ai_1_1.25.1"]
+        found = [recorded(name) for name in names(framework) if name != "pydantic_ai_1_1.25.1"]
         assert all(each.messages == found[0].messages for each in found)

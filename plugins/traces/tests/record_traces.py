@@ -1,7 +1,7 @@
 """A small agent of a framework, led through one conversation by a scripted model, and recorded by an instrumentation.
 
-Makes the samples of plugins/traces/tests/samples/instrumentors again, in an environment that has the two (its README
-names them): ``python tests/bridges/record_traces.py OUT langchain openinference``.
+``make test-bridges`` runs it, and it makes the samples in instrumentors/ again, in an environment that has the two (the
+README there names them): ``python plugins/traces/tests/record_traces.py OUT langchain openinference``.
 """
 
 from __future__ import annotations
