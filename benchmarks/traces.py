@@ -125,7 +125,8 @@ def read(path: Path, how: str) -> dict[str, float]:
     import duckdb  # noqa: F401 - imported before the clock starts
     import pyarrow as pa  # noqa: F401
 
-    from leadline.plugins.traces.read import TraceCounts, conversations
+    from leadline.plugins.traces.read import conversations
+    from leadline.plugins.traces.span import TraceCounts
     from leadline.tasks.load.dataset import load_dataset
     from leadline.tasks.store.store import Store
 

@@ -17,8 +17,7 @@ import orjson
 
 from leadline.evaluators.data import GivenChunk, Json, Message, Tool, TraceStep, Turn, turns_of
 from leadline.evaluators.ground import UsageError
-from leadline.plugins.traces.counts import TraceCounts
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan
+from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceCounts, TraceSpan
 from leadline.tasks.load.conversation import Conversation, total
 from leadline.tasks.load.label import GivenLabel, read_value, value_range
 from leadline.tasks.load.messages import renumbered

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from leadline.plugins.traces.content import first, inside, listed, moment, opened, text
-from leadline.plugins.traces.dialects import DIALECTS
+from leadline.plugins.traces.dialect import DIALECTS
 from leadline.plugins.traces.otlp import RawSpan
 from leadline.plugins.traces.span import TraceSpan
 from leadline.plugins.traces.translate import Translator

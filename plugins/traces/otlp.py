@@ -17,7 +17,7 @@ import orjson
 
 from leadline.evaluators.ground import DatasetError
 from leadline.plugins.traces.content import first
-from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.span import TraceCounts
 from leadline.plugins.traces.wire import BrokenBytes, documents
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.limits import MAX_RECORD

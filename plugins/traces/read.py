@@ -6,32 +6,31 @@ import gzip
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
 from leadline.evaluators.ground import DatasetError, Fault
+from leadline.plugins.traces import flat, langfuse, langsmith, mlflow
 from leadline.plugins.traces.assemble import assemble
-from leadline.plugins.traces.counts import TraceCounts
-from leadline.plugins.traces.dialects import DIALECTS
-from leadline.plugins.traces.dialects.table import Dialect
-from leadline.plugins.traces.exports import exported
-from leadline.plugins.traces.otlp import Raw, RawEvent, RawSpan, read_file
+from leadline.plugins.traces.content import listed
+from leadline.plugins.traces.dialect import DIALECTS, Dialect
+from leadline.plugins.traces.otlp import SECTIONS, Raw, RawEvent, RawSpan, read_file
 from leadline.plugins.traces.sessions import LOOKED_AT, is_of_session, sessions
-from leadline.plugins.traces.span import IDS_ONLY, Annotated, TraceSpan, Usage
+from leadline.plugins.traces.span import IDS_ONLY, Annotated, TraceCounts, TraceSpan, Usage
 from leadline.plugins.traces.translate import Translator
-from leadline.tasks.db import sql
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.corpus import DocumentTexts
+from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MIB
-
-__all__ = ["TraceCounts", "conversations"]
+from leadline.tasks.load.sniff import layout_of, read_items
+from leadline.tasks.load.source import SourceFile
 
 _ENDINGS: Final = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".proto", ".parquet", ".csv", ".gz"}
@@ -40,14 +39,24 @@ _PACKED: Final = 16
 """Spans that are packed at once; each may have megabytes."""
 _WAITING: Final = 16 * MIB
 """Spans that are written together."""
-_LINES: Final = 20_000
-"""Lines that are taken from the database together."""
-_MEMORY: Final = "512MiB"
 _MOST_SPANS: Final = 100_000
 _MOST_BYTES: Final = 256 * MIB
 """Spans and bytes of one conversation that are put together."""
-_SKIPPED: Final = 2**62
-"""Bytes as which a conversation counts that is too large."""
+_PAGES: Final = ("data", "traces", "runs", "spans", "observations")
+"""Lists of records in what a service returns."""
+
+
+class Reader(Protocol):
+    """A module that reads the records of a tool that exports traces."""
+
+    def recognises(self, record: Mapping[str, Any]) -> bool:
+        """Say whether a record is one of this tool."""
+
+    def spans_of(self, record: Mapping[str, Any]) -> Iterator[TraceSpan]:
+        """Yield the spans in a record."""
+
+
+READERS: Final[tuple[Reader, ...]] = (langfuse, langsmith, mlflow, flat)
 
 
 def conversations(
@@ -123,6 +132,51 @@ def _plain(file: Path, folder: Path, counts: TraceCounts) -> Path:
     return place
 
 
+def exported(path: Path, counts: TraceCounts) -> Iterator[TraceSpan] | None:
+    """Return the spans of a file, ``None`` where its first record is of none of these tools."""
+    try:
+        source = SourceFile.at(path)
+        if any(f'"{name}"'.encode() in source.head for name in SECTIONS):
+            return None
+        layout, faults = layout_of(source), Faults(path.name)
+        records = (record for item in read_items(source, layout, faults) for record in _records(item.value))
+        first = next(records, None)
+    except DatasetError:
+        return None
+    reader = None if first is None else reader_of(first)
+    return None if first is None or reader is None else _spans(chain([first], records), reader, faults, counts)
+
+
+def reader_of(record: Any) -> Reader | None:
+    """Return the reader of a record, ``None`` where no tool is known to write such records."""
+    return next((one for one in READERS if isinstance(record, dict) and one.recognises(record)), None)
+
+
+def _records(value: Any) -> Iterator[Any]:
+    """Yield a record, or those on a page of a service."""
+    page = None
+    if isinstance(value, dict) and reader_of(value) is None:
+        page = next((listed(value[name]) for name in _PAGES if listed(value.get(name))), None)
+    yield from [value] if page is None else page
+
+
+def _spans(records: Iterable[Any], reader: Reader, faults: Faults, counts: TraceCounts) -> Iterator[TraceSpan]:
+    try:
+        for record in records:
+            its = reader if isinstance(record, dict) and reader.recognises(record) else reader_of(record)
+            if its is None:
+                counts.fault("a record is of no known form")
+                continue
+            for span in its.spans_of(record):
+                counts.spans += 1
+                yield span
+        if faults:
+            faults.refuse()
+    except DatasetError as error:
+        for fault in error.faults:
+            counts.fault(fault.message)
+
+
 def _conversation(
     raws: Sequence[Raw | TraceSpan], translator: Translator, corpus: DocumentTexts | None
 ) -> Conversation | None:
@@ -137,15 +191,6 @@ def _conversation(
     ]
     spans = [_with_texts(span, corpus) if span.documents else span for span in _joined(spans, translator.counts)]
     return assemble(spans, translator.counts) if spans else None
-
-
-@dataclass(slots=True)
-class _Run:
-    """Spans of a trace that are written together, and the conversation that the most telling of them names."""
-
-    packed: list[bytes] = field(default_factory=list)
-    spans: int = 0
-    named: tuple[int, str] | None = None
 
 
 def _with_texts(span: TraceSpan, corpus: DocumentTexts | None) -> TraceSpan:
@@ -188,26 +233,37 @@ def _joined(spans: list[TraceSpan], counts: TraceCounts) -> list[TraceSpan]:
     return list(found.values())
 
 
+@dataclass(slots=True)
+class _Trace:
+    """A trace, as far as it was read.
+
+    Attributes:
+        named: The conversation that the most telling of its spans names, with the rank of what names it.
+        waiting: Spans that are packed, and not yet written.
+        spans: How many these are.
+        pieces: Place, size and number of spans of what is written.
+    """
+
+    named: tuple[int, str] | None = None
+    waiting: list[bytes] = field(default_factory=list)
+    spans: int = 0
+    pieces: list[tuple[int, int, int]] = field(default_factory=list)
+
+
 class _Store:
-    """Raw spans, in a file by traces; the database only knows where, and sorts that by conversation."""
+    """Raw spans, in a file by traces; of each trace some hundred bytes are in memory, which tell where."""
 
     def __init__(self, folder: Path, translator: Translator) -> None:
-        import duckdb
-
         self._file = (folder / "spans").open("w+b")
-        self._database = duckdb.connect(
-            str(folder / "spans.duckdb"), config={"memory_limit": _MEMORY, "threads": 1, "temp_directory": str(folder)}
-        )
-        self._database.execute(sql("spans/table"))
         self._translator = translator
-        self._waiting: dict[str, _Run] = {}
+        self._traces: dict[str, _Trace] = {}
+        self._waiting: dict[str, _Trace] = {}
         self._bytes = 0
         self._end = 0
 
     def close(self) -> None:
-        """Give file and database back."""
+        """Give the file back."""
         self._file.close()
-        self._database.close()
 
     def add_all(self, raws: Iterable[Raw | TraceSpan]) -> None:
         """Add spans and log records; those of a trace that follow each other are packed at once."""
@@ -226,57 +282,47 @@ class _Store:
             else:
                 self._translator.counts.fault(f"a span holds what JSON has no way to say ({error})")
             return
-        run = self._waiting.setdefault(trace, _Run())
-        run.packed.append(packed)
-        run.spans += len(raws)
+        its = self._waiting[trace] = self._traces.setdefault(trace, _Trace())
+        its.waiting.append(packed)
+        its.spans += len(raws)
         for raw in raws:
             if isinstance(raw, TraceSpan):
                 named = (0, raw.session) if raw.session else None
             else:
                 named = self._translator.session(raw.attributes)
-            if named is not None and (run.named is None or named[0] < run.named[0]):
-                run.named = named
+            if named is not None and (its.named is None or named[0] < its.named[0]):
+                its.named = named
         self._bytes += len(packed)
         if self._bytes >= _WAITING:
             self.flush()
 
     def flush(self) -> None:
         """Write what is waiting: the spans of a trace in one piece, which is read again at once."""
-        lines = []
-        for trace, run in self._waiting.items():
-            rank, session = run.named or (None, None)
-            packed = b"[%b]" % b",".join(run.packed)
+        for trace in self._waiting.values():
+            packed = b"[%b]" % b",".join(trace.waiting)
             self._file.write(packed)
-            lines.append((trace, rank, session, self._end, len(packed), run.spans))
+            trace.pieces.append((self._end, len(packed), trace.spans))
             self._end += len(packed)
+            trace.waiting, trace.spans = [], 0
         self._file.flush()
-        if lines:
-            self._database.execute(sql("spans/insert"), [list(column) for column in zip(*lines, strict=True)])
         self._waiting, self._bytes = {}, 0
 
     def grouped(self, counts: TraceCounts) -> Iterator[list[Raw | TraceSpan]]:
         """Yield the spans and log records of each conversation, those of a trace in the order of the files."""
         self.flush()
-        cursor = self._database.cursor().execute(sql("spans/by_conversation"))
-        current, group, size, held = -1, list[tuple[int, int]](), 0, 0
-        while lines := cursor.fetchmany(_LINES):
-            for number, at, length, spans in lines:
-                if number != current:
-                    if group:
-                        yield self._read(group)
-                    current, group, size, held = number, [], 0, 0
-                group.append((at, length))
-                size += length
-                held += spans
-                if size > _MOST_BYTES or held > _MOST_SPANS:
-                    counts.too_large += size < _SKIPPED
-                    group, size = [], _SKIPPED
-        if group:
-            yield self._read(group)
+        conversations: dict[str, list[tuple[int, int, int]]] = {}
+        for id_, trace in self._traces.items():
+            conversations.setdefault(f"of {trace.named[1]}" if trace.named else id_, []).extend(trace.pieces)
+        for pieces in conversations.values():
+            _, sizes, spans = zip(*pieces, strict=True)
+            if sum(sizes) > _MOST_BYTES or sum(spans) > _MOST_SPANS:
+                counts.too_large += 1
+            else:
+                yield self._read(sorted(pieces))
 
-    def _read(self, places: Sequence[tuple[int, int]]) -> list[Raw | TraceSpan]:
+    def _read(self, pieces: Sequence[tuple[int, int, int]]) -> list[Raw | TraceSpan]:
         number = self._file.fileno()
-        return [_unpacked(each) for at, size in places for each in orjson.loads(os.pread(number, size, at))]
+        return [_unpacked(each) for at, size, _ in pieces for each in orjson.loads(os.pread(number, size, at))]
 
 
 def _unpacked(found: Any) -> Raw | TraceSpan:

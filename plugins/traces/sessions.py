@@ -15,8 +15,7 @@ from typing import Any, Final
 from leadline.evaluators.ground import DatasetError
 from leadline.plugins.traces.assemble import steps_of
 from leadline.plugins.traces.content import amount, count, first, inside, moment, opened, text
-from leadline.plugins.traces.counts import TraceCounts
-from leadline.plugins.traces.span import TraceSpan, Usage
+from leadline.plugins.traces.span import TraceCounts, TraceSpan, Usage
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.messages import messages_of

@@ -10,12 +10,11 @@ from contextlib import suppress
 from typing import ClassVar, Final
 
 from leadline.plugins.traces import langfuse, mlflow
-from leadline.plugins.traces.counts import TraceCounts
-from leadline.plugins.traces.exports import exported
 from leadline.plugins.traces.flat import stand_alone
 from leadline.plugins.traces.otlp import SECTIONS
-from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.read import conversations, exported
 from leadline.plugins.traces.sessions import LOOKED_AT, is_of_session
+from leadline.plugins.traces.span import TraceCounts
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import FileFormat

@@ -18,11 +18,9 @@ from leadline.plugins.traces.content import (
     opened,
     result_of,
 )
-from leadline.plugins.traces.counts import TraceCounts
-from leadline.plugins.traces.dialects import DIALECTS
-from leadline.plugins.traces.dialects.table import Dialect, Field
+from leadline.plugins.traces.dialect import DIALECTS, Dialect, Field
 from leadline.plugins.traces.otlp import RawSpan
-from leadline.plugins.traces.span import ELSEWHERE, NOT_CAPTURED, Annotated, Kind, TraceSpan, Usage
+from leadline.plugins.traces.span import ELSEWHERE, NOT_CAPTURED, Annotated, Kind, TraceCounts, TraceSpan, Usage
 from leadline.tasks.load.messages import tools_of
 from leadline.tasks.load.values import ValueFault, as_json
 
@@ -43,6 +41,8 @@ _MOST_SHAPES: Final = 5_000
 _MOST_NAMES: Final = 100
 """Names in such a set; numbered attributes are more, and others in each span."""
 _COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cost_usd"})
+_CHOICE: Final = "gen_ai.choice"
+_OF_MESSAGE: Final = ("role", "content", "tool_calls", "id", "name")
 _COMPACTED: Final = '"compaction"'
 
 
@@ -74,12 +74,17 @@ class Translator:
         self.counts = counts or TraceCounts()
         self._last_instructions: tuple[Any, list[Message] | None] = (None, None)
         self._last_tools: tuple[Any, list[Tool]] = (None, [])
-        self._kinds = [each for dialect in dialects for each in dialect.kinds.items()]
+        self._kinds: list[tuple[str, Mapping[str, Kind]]] = [
+            (name, {value: kind for kind, values in kinds.items() for value in values})
+            for dialect in dialects
+            for name, kinds in dialect.kinds.items()
+        ]
         self._sessions = [name for dialect in dialects for name in dialect.sessions]
         self._session_rank = lru_cache(maxsize=_MOST_SHAPES)(self._rank)
         self._shapes: dict[tuple[str, ...], _Shape] = {}
         self._merged = frozenset().union(*(dialect.merged for dialect in dialects))
-        self._collected = {name: how for dialect in reversed(dialects) for name, how in dialect.collected.items()}
+        self._collected = {name: into for dialect in reversed(dialects) for name, into in dialect.collected.items()}
+        self._elements = {name: of for dialect in reversed(dialects) for name, of in dialect.elements.items()}
         self._joined = {name: parts for dialect in dialects for name, parts in dialect.joined.items()}
         self._renamed = {name: new for dialect in dialects for name, new in dialect.renamed.items()}
         self._tables = {
@@ -183,9 +188,10 @@ class Translator:
             if name in self._merged:
                 attributes = {**told, **attributes}
             elif name in self._collected:
-                into, read = self._collected[name]
-                if name != "gen_ai.choice" or not told.get("index"):
-                    lists.setdefault(into, []).append(read(name, told))
+                members = self._elements.get(name)
+                element = {member: told.get(of) for member, of in members.items()} if members else _message(name, told)
+                if name != _CHOICE or not told.get("index"):
+                    lists.setdefault(self._collected[name], []).append(element)
         return {**attributes, **lists}
 
     def _found(self, attributes: Mapping[str, Any], shape: _Shape, kind: Kind) -> dict[Field, Any]:
@@ -268,6 +274,18 @@ def _session(attributes: Mapping[str, Any], shape: _Shape) -> tuple[int, str] | 
         if found and isinstance(found, str | int):
             return rank, str(found)
     return None
+
+
+def _message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message that an event is; a choice has it inside."""
+    inside = opened(attributes.get("message"))
+    found = {**attributes, **inside} if isinstance(inside, dict) else attributes
+    role = "assistant" if name == _CHOICE else name.split(".")[1]
+    message = {"role": role} | {member: found[member] for member in _OF_MESSAGE if found.get(member) is not None}
+    if isinstance(inside, str):
+        message["content"] = inside
+    message["content"] = opened(message.get("content"), marks=("[",))
+    return {**message, "tool_calls": opened(message["tool_calls"])} if "tool_calls" in message else message
 
 
 def _kind(attributes: Mapping[str, Any], shape: _Shape) -> Kind:

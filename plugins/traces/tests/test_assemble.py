@@ -7,8 +7,7 @@ from typing import Any
 
 from leadline.evaluators.data import Message, calls_of, turns_of
 from leadline.plugins.traces.assemble import assemble
-from leadline.plugins.traces.counts import TraceCounts
-from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan, Usage
+from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceCounts, TraceSpan, Usage
 from leadline.tasks.load.conversation import Conversation
 from leadline.tasks.load.label import GivenLabel
 

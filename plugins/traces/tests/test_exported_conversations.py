@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from leadline.evaluators.data import calls_of, turns_of
-from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.span import TraceCounts
 from leadline.plugins.traces.tests.test_exports import broken
 from leadline.plugins.traces.tests.test_redrawn_samples import redrawn
 from leadline.plugins.traces.trace_format import Traces

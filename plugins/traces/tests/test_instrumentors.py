@@ -10,7 +10,7 @@ import pytest
 
 from leadline.evaluators.data import Message, calls_of, turns_of
 from leadline.plugins.traces.read import conversations
-from leadline.plugins.traces.counts import TraceCounts
+from leadline.plugins.traces.span import TraceCounts
 from leadline.tasks.load.conversation import Conversation
 
 RECORDED = Path(__file__).parent / "instrumentors"

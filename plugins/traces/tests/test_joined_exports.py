@@ -12,8 +12,8 @@ import pytest
 from pyarrow import Table, parquet
 
 from leadline.evaluators.data import turns_of
-from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.span import TraceCounts
 from leadline.plugins.traces.tests.test_exported_conversations import EXPORTS, numbers, only, text_of
 from leadline.plugins.traces.tests.test_exports import broken
 from leadline.tasks.load.conversation import Conversation

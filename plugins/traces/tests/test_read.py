@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 
 from leadline.evaluators.data import RAW, Json, calls_of, turns_of
 from leadline.plugins.traces import read as reading
-from leadline.plugins.traces.dialects import DIALECTS
-from leadline.plugins.traces.dialects.table import Dialect
+from leadline.plugins.traces.dialect import DIALECTS, Dialect
 from leadline.plugins.traces.otlp import RawSpan
-from leadline.plugins.traces.read import TraceCounts, conversations
+from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.span import TraceCounts
 from leadline.plugins.traces.trace_format import Traces
 from leadline.plugins.traces.translate import Translator
 from leadline.tasks.load.conversation import Conversation
@@ -294,17 +295,24 @@ def test_a_prompt_is_read_alike_behind_one_that_it_goes_on_with(shape: str) -> N
         assert read.inputs == messages_with_ids(items[:size])
 
 
-MINE = Dialect(
-    kinds={"acme.kind": {"completion": "llm"}},
-    fields={"model": ("acme.model",), "inputs": ("acme.said.N",), "outputs": ("acme.reply",)},
-    sessions=("acme.dialogue",),
-)
+MINE = """
+sessions = ["acme.dialogue"]
+
+[kinds."acme.kind"]
+llm = ["completion"]
+
+[fields]
+model = ["acme.model"]
+inputs = ["acme.said.N"]
+outputs = ["acme.reply"]
+"""
 
 
 def test_a_stranger_adds_a_dialect_with_a_table(of: Any) -> None:
     attributes = {"acme.kind": "completion", "acme.model": "acme-1", "acme.dialogue": "d", "acme.reply": "Hello."}
     attributes |= {"acme.said.0.role": "user", "acme.said.0.content": "Hi"}
-    [found] = of(document(span(1, attributes)), dialects=(MINE, *DIALECTS))
+    mine = Dialect.model_validate(tomllib.loads(MINE))
+    [found] = of(document(span(1, attributes)), dialects=(mine, *DIALECTS))
     assert texts(found) == ["user: Hi", "assistant: Hello."]
     assert (found.key, found.model) == ("d", "acme-1")
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.data import calls_of, turns_of
-from leadline.plugins.traces.read import TraceCounts, conversations
+from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.span import TraceCounts
 from leadline.tasks.load.conversation import Conversation
 
 SAMPLES = Path(__file__).parent / "samples"

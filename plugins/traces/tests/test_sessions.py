@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from leadline.evaluators.data import RAW, calls_of, turns_of
-from leadline.plugins.traces.counts import TraceCounts
 from leadline.plugins.traces.read import conversations
+from leadline.plugins.traces.span import TraceCounts
 from leadline.plugins.traces.tests.test_exports import broken
 from leadline.plugins.traces.trace_format import Traces
 from leadline.tasks.load.conversation import Conversation
