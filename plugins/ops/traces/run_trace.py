@@ -17,7 +17,7 @@ from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
-    from leadline.plugins.ops.traces.signals import Value
+    from leadline.plugins.ops.traces.signals import Sender, Value
 
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 CALLS_VARIABLE: Final = "LEADLINE_TRACE_CALLS"
@@ -48,12 +48,12 @@ def export_run(store: Store, run: Run, timeline: Timeline, error: BaseException 
     if not wanted:
         return ""
     try:
-        from leadline.plugins.ops.traces.signals import spans_of, tree_of
+        from leadline.plugins.ops.traces.signals import SENDERS, spans_of, tree_of
 
         tree = tree_of(timeline.spans, timeline.lane_spans, *_told(store, run, error))
         spans = list(spans_of(tree, error))
-        signals = wanted if error is None else wanted[:1]
-        thread = threading.Thread(target=_send, args=(store, run, spans, signals), name="leadline-traces", daemon=True)
+        senders = {signal: SENDERS[signal] for signal in (wanted if error is None else wanted[:1])}
+        thread = threading.Thread(target=_send, args=(store, run, spans, senders), name="leadline-traces", daemon=True)
         thread.start()
         thread.join(DEADLINE_S)
         if thread.is_alive():
@@ -93,14 +93,12 @@ def _told(
     return known, asked, calls
 
 
-def _send(store: Store, run: Run, spans: Sequence[Any], signals: Sequence[str]) -> None:
+def _send(store: Store, run: Run, spans: Sequence[Any], senders: Mapping[str, Sender]) -> None:
     """Send spans, then numbers, then scores; a receiver that takes one of them need not take the others."""
-    from leadline.plugins.ops.traces.signals import SENDERS
-
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would show what servers say as they say it
-    for signal in signals:
+    for signal, send in senders.items():
         try:
-            taken = SENDERS[signal](store, run, spans, DEADLINE_S)
+            taken = send(store, run, spans, DEADLINE_S)
         except Exception as failure:
             _log.warning("The %s of run %s cannot be exported: %s", signal.lower(), run.id, type(failure).__name__)
             taken = False

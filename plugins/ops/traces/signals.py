@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
@@ -321,7 +321,9 @@ def _answered_in(line: Mapping[str, Any]) -> trace.SpanContext | None:
     return found if found.is_valid else None
 
 
-SENDERS: Final[Mapping[str, Callable[[Store, Run, Sequence[ReadableSpan], float], bool]]] = {
+Sender: TypeAlias = Callable[[Store, Run, Sequence[ReadableSpan], float], bool]
+
+SENDERS: Final[Mapping[str, Sender]] = {
     "TRACES": send_spans,
     "METRICS": send_measurements,
     "LOGS": send_events,
