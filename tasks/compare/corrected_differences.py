@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,12 +27,9 @@ from leadline.tasks.statistics.label_correction import Corrected, actively_sampl
 from leadline.tasks.statistics.statistics import difference
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
     from leadline.tasks.store.store import Store
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 LEAST_PAIRS: Final = 30
 

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -40,11 +40,9 @@ from leadline.tasks.statistics.paired import PairedSeries, measure, sign_test
 from leadline.tasks.statistics.statistics import effective_number
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Booleans: TypeAlias = npt.NDArray[np.bool_]
+    from leadline.tasks.statistics.bounded_mean import Booleans, Floats, Ints
 
 
 VALUES_AT_ONCE: Final = 500_000
@@ -209,7 +207,7 @@ class _Side:
     sampled: bool
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Ints:
         """Number of trials by case."""
         return np.asarray((~np.isnan(self.trials)).sum(axis=1), dtype=np.int64)
 
@@ -263,7 +261,7 @@ def _widened(side: _Side, width: int) -> Floats:
     return np.pad(side.trials, ((0, 0), (0, more)), constant_values=np.nan)
 
 
-def _from_both(ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArray[np.int64]) -> NetRate | None:
+def _from_both(ours: _Side, theirs: _Side, shared: Booleans, clusters: Ints) -> NetRate | None:
     """Return the net rate where both runs judged every row several times."""
     if ours.sampled or theirs.sampled:
         return None
@@ -275,9 +273,7 @@ def _from_both(ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArr
     return net_rate(PairNoise(*(np.where(kept, part, 0.0) for part in pairs)), clusters[told])
 
 
-def _from_some(
-    ours: _Side, theirs: _Side, shared: Booleans, clusters: npt.NDArray[np.int64], flipped: Booleans
-) -> NetRate | None:
+def _from_some(ours: _Side, theirs: _Side, shared: Booleans, clusters: Ints, flipped: Booleans) -> NetRate | None:
     """Return the net rate from the first trials, and the noise of those rows that have more."""
     noise, weights = (
         np.concatenate([part[0][~shared], part[1][~shared]])
@@ -312,7 +308,7 @@ def start_flips(connection: DuckDBPyConnection) -> None:
 def _find_flips(
     connection: DuckDBPyConnection,
     values: Values,
-    better: npt.NDArray[np.float64],
+    better: Floats,
     metric: MetricInfo,
     models: ModelPair,
     shown: int,
@@ -345,7 +341,7 @@ def _find_flips(
 def _keep(
     connection: DuckDBPyConnection,
     values: Values,
-    chosen: npt.NDArray[np.bool_],
+    chosen: Booleans,
     word: str,
     metric: MetricInfo,
     models: ModelPair,

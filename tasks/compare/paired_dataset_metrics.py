@@ -28,10 +28,11 @@ from leadline.tasks.statistics.paired import SEED, PairedResult
 from leadline.tasks.statistics.statistics import Interval
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    Numbers = npt.NDArray[np.float64]
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
+
+    Numbers = Floats
 
 log = logging.getLogger("leadline.compare")
 
@@ -59,7 +60,7 @@ class Draws:
     """
 
     counts: Numbers
-    units: npt.NDArray[np.int64] | None
+    units: Ints | None
 
     @property
     def groups(self) -> int:
@@ -120,7 +121,7 @@ def compare_dataset_metrics(
     return out
 
 
-def _units(names: list[int]) -> npt.NDArray[np.int64]:
+def _units(names: list[int]) -> Ints:
     clusters = number_clusters(np.array([name if name >= 0 else -1 for name in names]))
     return np.arange(len(names)) if clusters is None else clusters
 

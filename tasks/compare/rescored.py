@@ -25,7 +25,7 @@ from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 _PARTS: Final = ("judge", "prompt", "version")
 """Parts of an evaluator's configuration that a person knows; any other is its configuration."""
@@ -138,8 +138,8 @@ class _Pool:
     changed: str
     cases: list[str] = field(default_factory=list)
     clusters: list[tuple[int, int]] = field(default_factory=list)
-    before: list[npt.NDArray[np.float64]] = field(default_factory=list)
-    after: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    before: list[Floats] = field(default_factory=list)
+    after: list[Floats] = field(default_factory=list)
     runs: int = 0
     unscored: int = 0
 
@@ -263,7 +263,7 @@ def _measured(pool: _Pool, model: str) -> Iterator[RescoredDifference]:
     )  # fmt: skip
 
 
-def _joined(cases: Sequence[str], clusters: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64] | None:
+def _joined(cases: Sequence[str], clusters: Sequence[tuple[int, int]]) -> Ints | None:
     """Number clusters over all runs: those that share a case are one. ``None`` where every pair stands alone."""
     _, of_case = np.unique(np.asarray(cases), return_inverse=True)
     _, of_run = np.unique(np.asarray(clusters), axis=0, return_inverse=True)

@@ -31,8 +31,9 @@ from leadline.tasks.db import (
 from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
+
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 SIDES: Final = ("baseline", "candidate")
 RUN_TABLES: Final = (
@@ -59,10 +60,10 @@ class Values:
         clusters: The cluster of each case, counted from 0 without gaps; ``None`` where no two cases are related.
     """
 
-    cases: npt.NDArray[np.int64]
-    baseline: npt.NDArray[np.float64]
-    candidate: npt.NDArray[np.float64]
-    clusters: npt.NDArray[np.int64] | None
+    cases: Ints
+    baseline: Floats
+    candidate: Floats
+    clusters: Ints | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,7 @@ def _read_values(connection: DuckDBPyConnection, metrics: int) -> list[Values]:
     ]
 
 
-def number_clusters(family: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+def number_clusters(family: Ints) -> Ints | None:
     """Number clusters from 0 without gaps; a case of family -1 is a cluster of its own. ``None`` where all are."""
     alone = family < 0
     names = np.where(alone, -1 - np.arange(len(family)), family)

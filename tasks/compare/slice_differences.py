@@ -24,8 +24,9 @@ from leadline.tasks.statistics.paired import PairedSeries, measure
 from leadline.tasks.statistics.statistics import benjamini_hochberg
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
+
+    from leadline.tasks.statistics.bounded_mean import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Slice:
 
     column: str
     value: str
-    cases: npt.NDArray[np.int64]
+    cases: Ints
 
 
 def require_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> None:

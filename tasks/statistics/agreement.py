@@ -13,9 +13,7 @@ import scipy
 from leadline.tasks.statistics.statistics import Z, effective_number, wilson
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from leadline.tasks.statistics.bounded_mean import Floats, Ints
+    from leadline.tasks.statistics.bounded_mean import Booleans, Floats, Ints
 
 
 SAMPLES: Final = 1_000
@@ -278,7 +276,7 @@ def advise_threshold(
     )
 
 
-def _best(good: npt.NDArray[np.bool_], values: Floats) -> float:
+def _best(good: Booleans, values: Floats) -> float:
     """Return the value from which answers pass at which F1 of failing answers is greatest."""
     limits, place = np.unique(values, return_inverse=True)
     bad_at = np.bincount(place, ~good, len(limits))
@@ -289,7 +287,7 @@ def _best(good: npt.NDArray[np.bool_], values: Floats) -> float:
     return float(limits[int(np.argmax(score))])
 
 
-def _f1(good: npt.NDArray[np.bool_], values: Floats, threshold: float) -> float:
+def _f1(good: Booleans, values: Floats, threshold: float) -> float:
     """Return F1 of failing answers; 1 where nothing fails and nothing is failed."""
     failed = values < threshold
     both = int(failed.sum() + (~good).sum())

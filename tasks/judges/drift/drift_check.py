@@ -25,7 +25,7 @@ from leadline.tasks.statistics.judge_stability import CERTAIN, POOLED_CHECKS, SU
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from leadline.tasks.statistics.bounded_mean import Ints
 
 State: TypeAlias = Literal["steady", "suspect", "changed"]
 
@@ -212,7 +212,7 @@ def difference(enrolment: Enrolment, fresh: Replies) -> Difference:
     return Difference(p, verdicts.statistic / pairs, _own_noise(old), _lenient(old, new))
 
 
-def _own_noise(old: npt.NDArray[np.int64]) -> float:
+def _own_noise(old: Ints) -> float:
     """Return how many probes differ on average between two replies at enrolment.
 
     The test's own expectation is of all replies together, and grows with the change that is to be seen against it.
@@ -221,7 +221,7 @@ def _own_noise(old: npt.NDArray[np.int64]) -> float:
     return float((2 * ones * (replies - ones)).sum() / (replies * (replies - 1)))
 
 
-def _lenient(old: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> float:
+def _lenient(old: Ints, new: Ints) -> float:
     passes = int((new.sum(axis=1) * (old.shape[1] - old.sum(axis=1))).sum())
     fails = int(((new.shape[1] - new.sum(axis=1)) * old.sum(axis=1)).sum())
     return passes / (passes + fails) if passes + fails else 0.0

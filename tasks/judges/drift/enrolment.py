@@ -29,7 +29,7 @@ from leadline.tasks.store.segments import StoredScore, calls_of
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
 
 ENROLLED_REPLIES: Final = 4
@@ -58,7 +58,7 @@ class ProbedMetric(RowMetric):
             return self.threshold
         return (self.low + self.high) / 2 if math.isfinite(self.high - self.low) else HALF
 
-    def placed(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def placed(self, values: Floats) -> Floats:
         """Return where values lie between the ends of the range, 0 to 1; not a number lies at the worst end."""
         width = self.high - self.low
         places = (values - self.low) / width if math.isfinite(width) else values
@@ -123,16 +123,16 @@ class Enrolment:
     probes: tuple[Probe, ...]
     replies: Replies
 
-    def verdicts(self, replies: Replies) -> npt.NDArray[np.int64]:
+    def verdicts(self, replies: Replies) -> Ints:
         """Return replies as verdicts of 0 and 1, probes by replies; one that could not be read never passes."""
         return np.array([metric.passes(values) for metric, values in self._lines(replies)], np.int64)
 
-    def numbers(self, replies: Replies) -> npt.NDArray[np.float64] | None:
+    def numbers(self, replies: Replies) -> Floats | None:
         """Return the values of probes for metrics that are no verdicts, placed in their ranges; ``None`` if none."""
         lines = [metric.placed(values) for metric, values in self._lines(replies) if not metric.is_share]
         return np.array(lines, float) if lines else None
 
-    def _lines(self, replies: Replies) -> Iterator[tuple[ProbedMetric, npt.NDArray[np.float64]]]:
+    def _lines(self, replies: Replies) -> Iterator[tuple[ProbedMetric, Floats]]:
         """Yield each probe's metric with its values; those that could not be read are not a number."""
         for probe, values in zip(self.probes, replies.values, strict=True):
             yield self.metrics[probe.metric], np.array(values, float)

@@ -24,7 +24,7 @@ from leadline.tasks.score.rows import missing_inputs, read_rows, reduced
 from leadline.tasks.store.store import JOBS, Run, Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from leadline.tasks.statistics.bounded_mean import Ints
 
 MOST_CANARIES: Final = 20
 """Canaries that are probes, too."""
@@ -134,7 +134,7 @@ def _share(number: int, place: int, parts: int) -> int:
     return number // parts + (place < number % parts)
 
 
-def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> npt.NDArray[np.int64]:
+def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> Ints:
     """Return places of judged rows: half of them near the limit of verdicts, the others of either verdict."""
     values = judged.values
     passes = metric.passes(values)

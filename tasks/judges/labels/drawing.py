@@ -16,9 +16,8 @@ import numpy as np
 from leadline.evaluators.ground import ErrorCode, UsageError, count
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from leadline.tasks.judges.labels.judged_rows import JudgedRows
+    from leadline.tasks.statistics.bounded_mean import Ints
 
 Drawing: TypeAlias = Literal["uniform", "balanced", "by-score"]
 
@@ -77,7 +76,7 @@ def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int
     return sorted(drawn, key=lambda row: _rank(f"{seed}/order", judged.keys[row.index]))
 
 
-def strata_of(judged: JudgedRows, rows: npt.NDArray[np.int64], how: Drawing) -> list[str]:
+def strata_of(judged: JudgedRows, rows: Ints, how: Drawing) -> list[str]:
     """Return the stratum of each of one model's rows: copies of a case are in that of their mean.
 
     Args:
@@ -94,9 +93,7 @@ def strata_of(judged: JudgedRows, rows: npt.NDArray[np.int64], how: Drawing) -> 
     return [f"{model}: {parts[cluster]}" for cluster in of_row]
 
 
-def _draw_of_model(
-    judged: JudgedRows, rows: npt.NDArray[np.int64], wanted: int, how: Drawing, seed: str
-) -> list[Drawn]:
+def _draw_of_model(judged: JudgedRows, rows: Ints, wanted: int, how: Drawing, seed: str) -> list[Drawn]:
     """Return rows of one model."""
     _, of_row = np.unique(judged.clusters[rows], return_inverse=True)
     members = np.split(rows[np.argsort(of_row, kind="stable")], np.cumsum(np.bincount(of_row))[:-1])
@@ -122,7 +119,7 @@ def _draw_of_model(
 
 
 def _wishes_of_uniform(
-    members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], parts: Sequence[str], wanted: int
+    members: Sequence[Ints], order: Sequence[int], parts: Sequence[str], wanted: int
 ) -> dict[str, int]:
     """Return how many rows of each verdict are wanted: what comes by chance, and some of either, no more in all."""
     chosen = set(_first(members, order, wanted))
@@ -139,7 +136,7 @@ def _wishes_of_uniform(
     return wishes if fits else by_chance  # a case with its copies is more than some of either
 
 
-def _first(members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], wanted: int) -> list[int]:
+def _first(members: Sequence[Ints], order: Sequence[int], wanted: int) -> list[int]:
     """Return the first clusters in an order that have at most so many rows together."""
     taken, rows = [], 0
     for number in order:

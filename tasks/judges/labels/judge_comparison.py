@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,10 +23,8 @@ from leadline.tasks.statistics.paired import PairedResult, PairedSeries, measure
 from leadline.tasks.statistics.statistics import Interval, holm
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 ALPHA: Final = 0.05
 LEAST_ROWS: Final = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,13 +15,11 @@ from leadline.tasks.db import open_run, records, show_row_scores, sql
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
     from leadline.evaluators.core import Evaluator, Metric
+    from leadline.tasks.statistics.bounded_mean import Booleans, Floats, Ints
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 HALF: Final = 0.5
 
@@ -49,7 +47,7 @@ class RowMetric:
         """The threshold, or one half where there is none."""
         return HALF if self.threshold is None else self.threshold
 
-    def passes(self, values: Floats) -> npt.NDArray[np.bool_]:
+    def passes(self, values: Floats) -> Booleans:
         """Say which values pass: those on the good side of the limit. Not a number never does."""
         return values >= self.limit if self.higher_is_better else values <= self.limit
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,8 @@ from leadline.tasks.load.label import TIE
 from leadline.tasks.statistics.agreement import agreement
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from leadline.tasks.statistics.bounded_mean import Booleans, Floats, Ints
 
-    Bools: TypeAlias = npt.NDArray[np.bool_]
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 LEAST_ROWS: Final = 20
 """Labelled rows below which nothing is learned."""
@@ -61,7 +59,7 @@ class _Said(NamedTuple):
 
     labels: Floats
     stands_for: Floats
-    clusters: npt.NDArray[np.int64]
+    clusters: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
     )
 
 
-def _stands_for(labelled: LabelledRows, aside: Bools) -> Floats:
+def _stands_for(labelled: LabelledRows, aside: Booleans) -> Floats:
     """Return how many rows each labelled one stands for by the chance with which it was drawn, each part by itself."""
     found = np.ones(len(aside))
     for part in (aside, ~aside):

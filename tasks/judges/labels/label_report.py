@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -39,13 +39,10 @@ from leadline.tasks.statistics.label_correction import (
 from leadline.tasks.statistics.statistics import Z, difference, effective_number, wilson
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
     from leadline.tasks.judges.labels.label_sets import LabelSample
+    from leadline.tasks.statistics.bounded_mean import Floats, Ints
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
 
 LEAST_LABELS: Final = 50
 LEAST_SENSE: Final = LEAST_YOUDEN
