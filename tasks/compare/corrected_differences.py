@@ -8,7 +8,6 @@ independent (MOVER): the same cases make it narrower in truth.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,8 +20,8 @@ from leadline.tasks.compare.results import Comparison, CorrectedDifference, Metr
 from leadline.tasks.judges.labels.judged_rows import JudgedRows, read_judged_rows
 from leadline.tasks.judges.labels.known_labels import KnownLabels, dataset_labels, known_labels
 from leadline.tasks.judges.labels.label_report import report_labels
-from leadline.tasks.judges.labels.label_sets import RowChance, row_chances
-from leadline.tasks.load.label import Label, consensus
+from leadline.tasks.judges.labels.label_sets import RowChance, labels_by_key, row_chances
+from leadline.tasks.load.label import consensus
 from leadline.tasks.statistics.label_correction import Corrected, actively_sampled
 from leadline.tasks.statistics.statistics import difference
 
@@ -116,9 +115,7 @@ def _alone(judged: JudgedRows, known: KnownLabels, model: str) -> tuple[Correcte
 
 def _answers(judged: JudgedRows, known: KnownLabels, model: str, *, binary: bool) -> dict[str, _Answer]:
     """Return one model's answers by case."""
-    by_key: defaultdict[str, list[Label]] = defaultdict(list)
-    for label in known.labels:
-        by_key[label.key].append(label)
+    by_key = labels_by_key(known.labels)
     drawn = row_chances(judged, known.samples)
     scores = judged.metric.passes(judged.values).astype(float) if binary else judged.values
     return {

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 from leadline.tasks.db import literal, open_run, records, replace_lines, sql
 from leadline.tasks.judges.labels.certificates import Certificate, kept_certificates
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, read_judged_rows, read_metric, rows_of
-from leadline.tasks.judges.labels.label_sets import LabelSample, LabelSet, SampledRow, find_label_set, label_sets
+from leadline.tasks.judges.labels.label_sets import (
+    LabelSample,
+    LabelSet,
+    SampledRow,
+    find_label_set,
+    label_sets,
+    labels_by_key,
+)
 from leadline.tasks.load.label import LABELS_FILE, Label, consensus
 from leadline.tasks.policy.questions import DECIDED_BY_ROWS, Question
 from leadline.tasks.store.store import DROPPED, SCHEMA, Run, Store
@@ -320,9 +327,7 @@ def show_question_labels(
         said = known[question]
         rows = _answered(connection, question)
         drawn = _drawn(store, run, said)
-        by_key: defaultdict[str, list[Label]] = defaultdict(list)
-        for label in said.labels:
-            by_key[label.key].append(label)
+        by_key = labels_by_key(said.labels)
         agreed = {key: consensus(labels, binary=True) for key, labels in by_key.items()}
         whole = set(rows.models) - {
             model for model, key in zip(rows.models, rows.keys, strict=True) if agreed.get(key) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -13,7 +12,7 @@ import numpy as np
 from leadline.tasks.db import CertificateState
 from leadline.tasks.ground.files import digest
 from leadline.tasks.judges.labels.drawing import strata_of
-from leadline.tasks.judges.labels.label_sets import holding_all, row_chances
+from leadline.tasks.judges.labels.label_sets import holding_all, labels_by_key, row_chances
 from leadline.tasks.load.label import ADJUDICATED, TIE, Label, consensus
 from leadline.tasks.statistics.agreement import (
     Agreement,
@@ -215,9 +214,7 @@ def report_labels(
 def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[LabelSample], *, binary: bool) -> _Joined:
     """Return the labelled rows; several people's labels of a row become one."""
     drawn = row_chances(judged, samples)
-    by_key: dict[str, list[Label]] = defaultdict(list)
-    for label in labels:
-        by_key[label.key].append(label)
+    by_key = labels_by_key(labels)
     places, values, chances, people = [], [], [], []
     rows = set()
     for place, key in enumerate(judged.keys):

@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from itertools import chain
@@ -167,6 +167,14 @@ class LabelSet:
         """
         found = self.files("sample", "samples/*.json", read_sample, SAMPLE_ADVICE)
         return [sample for sample in found if question in (None, sample.question)]
+
+
+def labels_by_key(labels: Iterable[Label]) -> defaultdict[str, list[Label]]:
+    """Return labels by the key of what people saw, in their order."""
+    by_key: defaultdict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        by_key[label.key].append(label)
+    return by_key
 
 
 def _said(label: Label) -> Label:

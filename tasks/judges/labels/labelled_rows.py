@@ -20,6 +20,7 @@ from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import attach_dataset, connect, records, sql
 from leadline.tasks.judges.labels.judged_rows import JudgedRows
 from leadline.tasks.judges.labels.known_labels import KnownLabels
+from leadline.tasks.judges.labels.label_sets import labels_by_key
 from leadline.tasks.load.label import TIE, Label, consensus
 from leadline.tasks.store.store import Store
 
@@ -113,9 +114,7 @@ def find_labelled_rows(store: Store, known: Mapping[str, KnownLabels], question:
         UsageError: Nobody answered this question, or there are several and none was chosen.
     """
     labels = known[_question(known, question)]
-    by_key: dict[str, list[Label]] = defaultdict(list)
-    for label in labels.labels:
-        by_key[label.key].append(label)
+    by_key = labels_by_key(labels.labels)
     drawn = {row.key: row for sample in labels.samples for row in sample.rows}
     sampled_runs = sorted({sample.run for sample in labels.samples})
     runs = [*sampled_runs[::-1], *labels.runs[::-1]]
@@ -258,9 +257,7 @@ def ties(judged: JudgedRows, labels: Sequence[Label]) -> list[Tie]:
             f"{judged.metric.id} is a number: of several people's labels the mean counts, and none is a tie.",
             code=ErrorCode.LABEL_SAMPLE,
         )
-    by_key: defaultdict[str, list[Label]] = defaultdict(list)
-    for label in sorted(labels, key=lambda label: label.person):
-        by_key[label.key].append(label)
+    by_key = labels_by_key(sorted(labels, key=lambda label: label.person))
     place = {key: index for index, key in reversed(list(enumerate(judged.keys)))}
     return [
         Tie(index, tuple(by_key[key]))

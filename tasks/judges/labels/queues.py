@@ -21,7 +21,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.db import attach_dataset, connect, sql
 from leadline.tasks.judges.labels.known_labels import CRITERIA, known_labels, labels_of_question, rows_asked
 from leadline.tasks.judges.labels.label_report import LabelledModel, LabelReport, report_labels
-from leadline.tasks.judges.labels.label_sets import LabelSet
+from leadline.tasks.judges.labels.label_sets import LabelSet, labels_by_key
 from leadline.tasks.judges.labels.labelled_rows import find_labelled_rows, texts_of
 from leadline.tasks.judges.labels.run_corrections import STATES, agreement_in_words, measure
 from leadline.tasks.load.label import ADJUDICATED, Label, read_label
@@ -102,9 +102,7 @@ class LabelQueue:
 
         Those who can't tell contradict nobody.
         """
-        by_key: defaultdict[str, list[Label]] = defaultdict(list)
-        for label in sorted(self.labels, key=lambda label: (label.person == ADJUDICATED, label.person)):
-            by_key[label.key].append(label)
+        by_key = labels_by_key(sorted(self.labels, key=lambda label: (label.person == ADJUDICATED, label.person)))
 
         def order(key: str) -> tuple[bool, float, int]:
             decided = by_key[key][-1].person == ADJUDICATED
