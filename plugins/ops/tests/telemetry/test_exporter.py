@@ -14,9 +14,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from leadline.cli.main import run
 from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.judge_client.calls import Charge, Reply
+from leadline.flows.command.session import Session
+from leadline.plugins.ops.telemetry.command import telemetry
 from leadline.plugins.ops.telemetry.exporter import MetricsExporter, app_of
 from leadline.plugins.ops.telemetry.families import EXPORTED, OF_THE_WEBHOOK, MetricKind
 from leadline.tasks.judges.drift.enrolment import Enrolment, Replies, save_enrolment
@@ -156,7 +157,7 @@ def test_the_command_prints_metrics_once(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    assert run(["service", "telemetry", "--once", "--store", str(store.root)]) == 0
+    telemetry.main(["--once", "--store", str(store.root)], obj=Session(), standalone_mode=False)
     assert 'leadline_runs{state="completed"} 1.0' in capsys.readouterr().out
 
 
