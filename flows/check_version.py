@@ -63,30 +63,13 @@ class VersionRequest:
     given: LoadedDataset | None
 
 
-def checked_request(config: ModelVersionConfig) -> VersionRequest:
-    """Check what is measured and who is asked, and load the suite and the answers that are given.
-
-    Raises:
-        UsageError: The request makes no sense, or the answers are not those of the version.
-        DatasetError: A dataset was refused.
-    """
-    check_measured(config)
-    target = None if config.answers else target_of(config)
-    if target:
-        check_target(target)
-    store = Store.open(config.store)
-    suite = load_dataset(store, config.suite, cases_only=True, **reading_of_suite(config))
-    given = _given(store, config, config.answers) if config.answers else None
-    return VersionRequest(store, suite, target, given)
-
-
 def _given(store: Store, config: ModelVersionConfig, answers: str) -> LoadedDataset:
-    """Return the answers that came with the event.
+    """Return the answers that came with the event: where they name no model, they are the model's.
 
     Raises:
         UsageError: They are not those of the version.
     """
-    loaded = load_dataset(store, answers, **reading_of_answers(config))
+    loaded = load_dataset(store, answers, **reading(config.map, model_name=config.model))
     stated = versions_in(loaded.path)
     if config.model not in stated:
         raise UsageError(
@@ -151,11 +134,6 @@ def reading_of_suite(config: ModelVersionConfig) -> dict[str, Any]:
     return reading({} if config.answers else config.map)
 
 
-def reading_of_answers(config: ModelVersionConfig) -> dict[str, Any]:
-    """Return how the answers that came with the event are read: where they name no model, they are the model's."""
-    return reading(config.map, model_name=config.model)
-
-
 def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = None) -> EvaluateConfig:
     """Return what is evaluated: the answers that were collected, or those that came with the event.
 
@@ -207,36 +185,6 @@ def check_measured(config: ModelVersionConfig) -> None:
 
 _MEASURED: Final = {"evaluator_suite", "evaluators", "params", "evaluators_dir", "models"}
 _DECIDED: Final = {"fail_on", "policy", "min_coverage", "labels", "gate_on", "baseline", "margin", "margins"}
-
-
-def run_version(config: ModelVersionConfig, request: VersionRequest, steps: JobSteps) -> ModelVersionResult:
-    """Evaluate a version of a model, once for each (model version, suite, configuration).
-
-    Args:
-        config: The version, the cases, and what makes it fail.
-        steps: How the steps are run: in this process, or as Prefect tasks.
-
-    Returns:
-        The decision and why; of a version that was evaluated before what was found then.
-
-    Raises:
-        LeadlineError: It could not be evaluated; the next event or the same command tries again.
-    """
-    store, subject = request.store, subject_of(config, request.suite, request.target, request.given)
-    _baseline(store, config, subject)  # refuses one that does not exist, before anything is asked
-    taken = claim(store, subject, owner={"flow_run": "", **steps.origin()}, again=config.again)
-    if not isinstance(taken, Claim):
-        result = _known(taken)
-        steps.log.info("%s %s: %s", config.model, config.version, result.reason)
-        return result
-    with renewed(taken):
-        collected = _collected(config, request, subject, request.target, steps) if request.target else None
-        run = steps.run_job(Evaluate(), evaluation_of(config, collected))
-        result = _decided(store, config, subject, collected, run, steps)
-        outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
-        taken.finish("done" if is_final(result, run.unscored) else "incomplete", outcome)
-    steps.show("leadline-model-version", _summary(store, result), config.model)
-    return result
 
 
 def is_final(result: ModelVersionResult, unscored: int) -> bool:
@@ -420,8 +368,20 @@ class CheckVersion(Job[ModelVersionConfig, VersionRequest, JobSteps, ModelVersio
     kept = "Interrupted. Answers and scores are kept: the same command goes on from there."
 
     def check(self, config: ModelVersionConfig) -> VersionRequest:
-        """Check what is measured and who is asked, and load the datasets. See :func:`.checked_request`."""
-        return checked_request(config)
+        """Check what is measured and who is asked, and load the suite and the answers that are given.
+
+        Raises:
+            UsageError: The request makes no sense, or the answers are not those of the version.
+            DatasetError: A dataset was refused.
+        """
+        check_measured(config)
+        target = None if config.answers else target_of(config)
+        if target:
+            check_target(target)
+        store = Store.open(config.store)
+        suite = load_dataset(store, config.suite, cases_only=True, **reading_of_suite(config))
+        given = _given(store, config, config.answers) if config.answers else None
+        return VersionRequest(store, suite, target, given)
 
     def run(self, config: ModelVersionConfig, checked: VersionRequest, steps: JobSteps) -> ModelVersionResult:
         """Evaluate a version of a model, once for each (model version, suite, configuration).
@@ -429,9 +389,21 @@ class CheckVersion(Job[ModelVersionConfig, VersionRequest, JobSteps, ModelVersio
         Args:
             config: The version, the cases, and what makes it fail.
         """
-        result = run_version(config, checked, steps)
-        if result.standing == "evaluated":
-            _announce(config, checked, result, steps)
+        store, subject = checked.store, subject_of(config, checked.suite, checked.target, checked.given)
+        _baseline(store, config, subject)  # refuses one that does not exist, before anything is asked
+        taken = claim(store, subject, owner={"flow_run": "", **steps.origin()}, again=config.again)
+        if not isinstance(taken, Claim):
+            known = _known(taken)
+            steps.log.info("%s %s: %s", config.model, config.version, known.reason)
+            return known
+        with renewed(taken):
+            collected = _collected(config, checked, subject, checked.target, steps) if checked.target else None
+            run = steps.run_job(Evaluate(), evaluation_of(config, collected))
+            result = _decided(store, config, subject, collected, run, steps)
+            outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
+            taken.finish("done" if is_final(result, run.unscored) else "incomplete", outcome)
+        steps.show("leadline-model-version", _summary(store, result), config.model)
+        _announce(config, checked, result, steps)
         return result
 
     def check_outside(self, config: ModelVersionConfig, rules: outside.Allowed) -> None:
