@@ -34,10 +34,10 @@ from starlette.types import Receive, Scope, Send
 
 from leadline.plugins.ui.app import workbench
 from leadline.plugins.ui.site import Person, PersonRole
-from leadline.tasks.db import DATASET_TABLES, literal, run_definitions, sql
-from leadline.tasks.runs.history import RunHistory
-from leadline.tasks.runs.run_index import RunIndex
-from leadline.tasks.store.store import Store
+from leadline.tasks.db import DATASET_TABLES, connect, literal, open_run, run_definitions, sql
+from leadline.tasks.runs.history import RunHistory, keep_points
+from leadline.tasks.runs.run_index import RunIndex, RunLine
+from leadline.tasks.store.store import Run, Store
 
 DATASET = """
 INSERT INTO models SELECT i, 'model-' || i, 'model-' || i, NULL, true FROM range(2) AS t(i);
@@ -96,6 +96,9 @@ FROM aggregates, range(12) AS t(c);
 LEVELS = ((0, 0.7), (1, 0.7), (1, 0.6))
 """Epochs and levels of the nightly runs, a part of them each: one change of the judge, and one of the models."""
 
+EARLIER = 50
+"""Runs whose points are read from their databases."""
+
 VARIANTS = 8
 """Nights of a level that differ; the others are like one of them."""
 
@@ -133,11 +136,22 @@ def make_store(root: Path, runs: int, rows: int) -> tuple[Store, str]:
             "rows": 200, "judge_calls": calls, "tags": {"release": "x"} if number % 100 == 0 else {},
         }  # fmt: skip
         (run.path / "run.json").write_bytes(orjson.dumps(record | own))
+        os.link(_published(store, run, night), run.points)
     large.path.mkdir(parents=True)
     of_large = {"id": large.id, "dataset": "d" * 32, "dataset_name": "ocean", "rows": rows, "started": "2026-01-02"}
     (large.path / "run.json").write_bytes(orjson.dumps(record | of_large))
     _make_database(large.database, RUN.format(rows=rows))
     return store, large.id
+
+
+def _published(store: Store, run: Run, night: Path) -> Path:
+    """Return the points that a night wrote when it was published."""
+    points = night.with_suffix(".parquet")
+    if not points.exists():
+        with open_run(store, run, read_only=True) as connection:
+            keep_points(connection, store, run)
+        run.points.replace(points)
+    return points
 
 
 def _make_dataset(folder: Path, rows: int) -> None:
@@ -187,6 +201,13 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def _read_databases(history: RunHistory, lines: list[RunLine]) -> None:
+    with connect(threads=1) as connection:
+        connection.execute(sql("history/points"))
+        for line in lines:
+            history._gather_run(connection, line)
+
+
 def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, float]]:
     """Yield the milliseconds of each page, and of a bare query."""
     shutil.rmtree(store.root / "history", ignore_errors=True)
@@ -200,6 +221,8 @@ def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, float]]:
     web = TestClient(as_editor)
     history = RunHistory(store, RunIndex(store))
     yield "runs read for the first time", _milliseconds(lambda: history.gather(3600), 1)
+    earlier = [line for line in history.index.lines() if line.has_report][-EARLIER:]
+    yield f"{EARLIER} runs of an earlier version", _milliseconds(partial(_read_databases, history, earlier), 1)
     draw = {"csrf": "proof", "run": large, "metric": "toy-0.metric", "n": "200", "how": "uniform", "set": "labels"}
     drawn = web.post("/labels/draw", data=draw)
     assert drawn.status_code == 200, drawn.text[-300:]

@@ -78,6 +78,7 @@ from leadline.tasks.plan.trial_rows import ALL_ROWS, ALL_TURNS
 from leadline.tasks.policy.policy import DEFAULT, Policy, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.heartbeats import give_sign, record_lost
+from leadline.tasks.runs.history import keep_points
 from leadline.tasks.runs.run_facts import tally_run
 from leadline.tasks.score.canaries import judge_of, load_canaries
 from leadline.tasks.stopping.looks import give_valid_intervals
@@ -419,6 +420,7 @@ def correct_again(store: Store, run: Run) -> int:
     asked = run.read().get("config") or {}
     with open_run(store, run) as connection:
         lines = correct_run(connection, store, run, asked.get("labels"), None)
+        keep_points(connection, store, run)
     store.share_results(run)
     return lines
 
@@ -492,6 +494,7 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
         record = run.read()
         published = publish(connection, run, record, output=output)
         run.update({ANALYSIS: known(record) | {"page": dict(published.page)}}, tell=False)
+        keep_points(connection, store, run)
         for table in ("keys", "reads", "again", "plan", "to_compute", "waves", "third_rows"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
     release(run)

@@ -5,6 +5,9 @@ Layout, below the store's root (in a bucket's working copy; nothing of it is sha
     history/<format>/index.json        the files that count, and the runs that were read
     history/<format>/<name>.parquet    points of some runs
 
+A run writes its own points when it is published (:func:`keep_points`), which takes its readers a tenth of the time that
+its database does; the points of runs that earlier versions published are found there.
+
 It can be deleted at any time. A file appears complete or not at all and is never changed; the index, which is replaced
 last, says which ones count, so that what a killed process left behind counts nowhere. Few large files take the place of
 many small ones, which stay for readers that have just read an older index.
@@ -16,7 +19,7 @@ import logging
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,16 +31,13 @@ from leadline.evaluators.ground import LeadlineError
 from leadline.tasks.db import connect, literal, records, sql
 from leadline.tasks.ground.files import locked_if_possible, replacing, write_json
 from leadline.tasks.runs.run_index import RunIndex, RunLine
-from leadline.tasks.store.store import Store
+from leadline.tasks.store.store import HISTORY_FORMAT, Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-FORMAT: Final = 1
-"""Raised with every change of what is kept; what an earlier version kept is read anew from the runs."""
-
 FOLDER: Final = "history"
-TOGETHER: Final = 50
+TOGETHER: Final = 250
 """Runs that are read before they are kept."""
 
 MOST_FILES: Final = 12
@@ -75,7 +75,7 @@ class RunHistory:
     folder: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", self.store.root / FOLDER / str(FORMAT))
+        object.__setattr__(self, "folder", self.store.root / FOLDER / str(HISTORY_FORMAT))
 
     def kept(self) -> Kept:
         """Return what is kept now; nothing where the index is missing or damaged."""
@@ -125,15 +125,31 @@ class RunHistory:
 
     def _read(self, lines: Sequence[RunLine], until: float) -> None:
         """Read runs into a file of their own, as many as there is time for and one at least."""
-        read = []
         with connect(threads=1) as connection:
             connection.execute(sql("history/points"))
+            read = self._gather_published(connection, lines)
             for line in lines:
-                self._gather_run(connection, line)
-                read.append(line.id)
-                if time.monotonic() > until:
+                if read and time.monotonic() > until:
                     break
+                if line.id not in read:
+                    self._gather_run(connection, line)
+                    read.add(line.id)
             self._keep(connection, read)
+
+    def _gather_published(self, connection: DuckDBPyConnection, lines: Sequence[RunLine]) -> set[str]:
+        """Add the points of those runs that wrote them, and return their ids; none where a file is damaged."""
+        import duckdb
+
+        files = {line.id: self.store.run(line.id).points for line in lines}
+        self.store.fetch(files.values())
+        there = {name: str(path) for name, path in files.items() if path.exists()}
+        try:
+            if there:
+                connection.execute(sql("history/gather_published"), {"published": list(there.values())})
+        except duckdb.Error as error:
+            log.info("Runs are read from their databases: %s", error)
+            return set()
+        return set(there)
 
     def _gather_run(self, connection: DuckDBPyConnection, line: RunLine) -> None:
         """Add the points of a run; one that another version made, or whose results are gone, has none."""
@@ -145,14 +161,9 @@ class RunHistory:
         except (duckdb.Error, LeadlineError, OSError) as error:
             log.info("Run %s is not in the history: %s", line.id, error)
             return
-        asked = {"run": line.id, "models": [str(model) for model in record.get("models") or ()]}
-        rows = self.store.dataset(str(record.get("dataset"))) / "rows.parquet"
         try:
             connection.execute("USE gathered; BEGIN")
-            connection.execute(sql("history/gather"), asked)
-            connection.execute(sql("history/gather_shares"), asked)
-            if rows.exists():
-                connection.execute(sql("history/gather_failing"), asked | {"rows": str(rows)})
+            _measure(connection, self.store, run, record)
             connection.execute("COMMIT")
         except duckdb.Error as error:
             log.info("Run %s is not in the history: %s", line.id, error)
@@ -160,7 +171,7 @@ class RunHistory:
         finally:
             connection.execute("USE memory; DETACH gathered")
 
-    def _keep(self, connection: DuckDBPyConnection, read: Sequence[str]) -> None:
+    def _keep(self, connection: DuckDBPyConnection, read: Set[str]) -> None:
         """Write the points that were gathered, and then the index; files that count no more go one index later."""
         before = self.kept()
         files = before.files
@@ -169,14 +180,40 @@ class RunHistory:
             connection.execute(f"INSERT INTO points FROM read_parquet([{parts}])")
             files = ()
         name = f"{secrets.token_hex(8)}.parquet"
-        with replacing(self.folder / name) as draft:
-            connection.execute(
-                f"COPY (FROM points ORDER BY slice IS NOT NULL, measure, evaluator, metric, slice) TO {literal(draft)} "
-                "(FORMAT parquet, COMPRESSION zstd)"
-            )
+        _write(connection, self.folder / name)
         kept = [*files, name]
         former = [file for file in before.files if file not in kept]
         write_json(self.folder / _INDEX, {"files": kept, "former": former, "runs": sorted({*before.runs, *read})})
         for path in self.folder.glob("*.parquet"):
             if path.name not in {*kept, *former, *(before.files if former else before.former)}:
                 path.unlink(missing_ok=True)
+
+
+def keep_points(connection: DuckDBPyConnection, store: Store, run: Run) -> None:
+    """Write what was measured in a run beside its results, where the history of the store finds it.
+
+    Args:
+        connection: The run's database, with all tables filled.
+    """
+    connection.execute(sql("history/points"))
+    _measure(connection, store, run, run.read())
+    _write(connection, run.points)
+
+
+def _measure(connection: DuckDBPyConnection, store: Store, run: Run, record: Mapping[str, Any]) -> None:
+    """Add the points of a run, whose database is in use."""
+    asked = {"run": run.id, "models": [str(model) for model in record.get("models") or ()]}
+    connection.execute(sql("history/gather"), asked)
+    connection.execute(sql("history/gather_shares"), asked)
+    rows = store.dataset(str(record.get("dataset"))) / "rows.parquet"
+    ((others,),) = connection.execute(sql("history/others_asked")).fetchall()
+    if others and rows.exists():
+        connection.execute(sql("history/gather_failing"), asked | {"rows": str(rows)})
+
+
+def _write(connection: DuckDBPyConnection, path: Path) -> None:
+    with replacing(path) as draft:
+        connection.execute(
+            f"COPY (FROM points ORDER BY slice IS NOT NULL, measure, evaluator, metric, slice) TO {literal(draft)} "
+            "(FORMAT parquet, COMPRESSION zstd)"
+        )

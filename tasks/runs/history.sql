@@ -2,16 +2,21 @@
 
 -- statement: points
 -- One line for each measured value of a run. `low` and `high` are its 95 % interval, `n` the rows that it stands on.
-CREATE TABLE points (
+CREATE OR REPLACE TEMP TABLE points (
     run VARCHAR, measure VARCHAR, evaluator VARCHAR, metric VARCHAR, name VARCHAR, is_primary BOOLEAN, model VARCHAR,
     slice VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, n UBIGINT, unscored UBIGINT, threshold DOUBLE, verdict VARCHAR,
     higher_is_better BOOLEAN, is_share BOOLEAN, config VARCHAR, judge VARCHAR, epoch INTEGER
 );
 
+-- statement: gather_published
+-- What runs wrote when they were published, whoever copied their folders to where they are.
+INSERT INTO points BY NAME
+SELECT * EXCLUDE (filename) REPLACE (parse_path(filename)[-2] AS run) FROM read_parquet($published, filename = true);
+
 -- statement: gather
 -- What is measured in a run, whose tables are those of the database in use: means, what labels make of them, means in
 -- slices, flips. Values between 0 and 1 are told in percentage points (`is_share`).
-INSERT INTO memory.points BY NAME
+INSERT INTO points BY NAME
 WITH known AS (
     SELECT
         metric_id, evaluator, metric, is_primary, metrics.threshold AS threshold, higher_is_better, config,
@@ -29,7 +34,7 @@ WITH known AS (
         metric_id, model_id, 'value', slice_column || '=' || slice_value, value, ci_low, ci_high, n_scored, n_unscored,
         NULL
     FROM slices
-    WHERE model_id IS NOT NULL AND metric_id IN (SELECT metric_id FROM metrics WHERE is_primary)
+    WHERE model_id IS NOT NULL
     UNION ALL
     SELECT metric_id, model_id, 'corrected', NULL, value, ci_low, ci_high, n_labels, 0, verdict
     FROM corrections
@@ -45,11 +50,12 @@ SELECT
         CASE WHEN measure = 'value' THEN threshold END AS threshold, measure <> 'flips' AND higher_is_better
         AS higher_is_better, measure = 'flips' OR is_share AS is_share
     )
-FROM measured JOIN known USING (metric_id);
+FROM measured JOIN known USING (metric_id)
+WHERE slice IS NULL OR is_primary;
 
 -- statement: gather_shares
 -- The share of a model's answers that fail a question of the verdict, as the run has it from what decides its rows.
-INSERT INTO memory.points BY NAME
+INSERT INTO points BY NAME
 SELECT
     $run AS run, 'fails' AS measure, '' AS evaluator, question AS metric, question AS name, true AS is_primary,
     $models[model_id + 1] AS model, 1 - value AS value, 1 - ci_high AS low, 1 - ci_low AS high, n_decided AS n,
@@ -58,9 +64,13 @@ SELECT
 FROM answer_shares
 WHERE value IS NOT NULL;
 
+-- statement: others_asked
+-- Whether there are other questions: looking for them takes a tenth of what gathering nothing would.
+SELECT EXISTS (SELECT question FROM rules WHERE question NOT IN (SELECT question FROM answer_shares));
+
 -- statement: gather_failing
 -- The same of other questions: answers that miss the threshold of some metric that helps to answer it, with Wilson's interval.
-INSERT INTO memory.points BY NAME
+INSERT INTO points BY NAME
 WITH looked_at AS (
     SELECT question, row_id, bool_or(CASE WHEN higher_is_better THEN mean < threshold ELSE mean > threshold END) AS fails
     FROM (SELECT metric_id, row_id, avg(value) AS mean FROM scores WHERE status::VARCHAR = 'scored' GROUP BY ALL)

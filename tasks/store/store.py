@@ -10,6 +10,7 @@ Layout, below the store's root::
     runs/<run>/plan/, unscored/         what to compute, and what could not be
     runs/<run>/outcomes/                what workers have to say of chunks, until the run's maker takes note of it
     runs/<run>/results/                 the report and its files
+    runs/<run>/points-<format>.parquet  what was measured, for the history
     alive/<run>.json                    the last sign of life of a run that is being made
     comparisons/<id>/                   what comparing two runs found
     labels/<set>/                       what people said of answers
@@ -136,6 +137,9 @@ JOBS: Final = "jobs.json"
 DIGESTS: Final = "results.sha256"
 """File of a run with the digests of its results, as ``sha256sum --check`` reads them."""
 
+HISTORY_FORMAT: Final = 1
+"""Raised with every change of what is kept of runs for trends; what an earlier version kept is read anew from them."""
+
 OWN: Final = ".own"
 """Marks the folder of a run, in the working copy where it is being made."""
 
@@ -199,6 +203,11 @@ class Run:
     def results(self) -> Path:
         """Folder of the report and its files."""
         return self.path / "results"
+
+    @property
+    def points(self) -> Path:
+        """File of what was measured, which runs of earlier versions lack."""
+        return self.path / f"points-{HISTORY_FORMAT}.parquet"
 
     def read(self) -> dict[str, Any]:
         """Return the run's record.
@@ -493,7 +502,7 @@ class Store:
         with replacing(run.path / DIGESTS) as temporary:
             temporary.write_text("".join(lines), encoding="utf-8")
         if self.remote:
-            self.remote.push([run.path / DIGESTS])
+            self.remote.push(path for path in (run.path / DIGESTS, run.points) if path.exists())
             self.remote.push_folder(run.results)
             self.remote.push_changing(run.database)
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
+from leadline.tasks.db import open_run, records
+from leadline.tasks.pipeline import publish_results
 from leadline.tasks.runs import history as module
-from leadline.tasks.runs.history import RunHistory
+from leadline.tasks.runs.history import RunHistory, keep_points
 from leadline.tasks.runs.run_index import RunIndex
-from leadline.tasks.store.store import Store
+from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
+from tests.support.stores.s3 import S3
+from tests.tasks.publish.sample import make_sample
 
 
 def history(store: Store) -> RunHistory:
@@ -24,6 +29,21 @@ def values(found: RunHistory) -> dict[str, float]:
     """Return beta's mean of BLEU by run."""
     lines = found.lines("series", found.index.lines(), measure="value", evaluator="bleu", metric="bleu_1", slice=None)
     return {line["run"]: line["value"] for line in lines}
+
+
+def points(found: RunHistory) -> list[dict[str, Any]]:
+    """Return all that is kept, in some order that is always the same."""
+    with duckdb.connect() as connection:
+        files = [str(found.folder / name) for name in found.kept().files]
+        return records(connection, "FROM read_parquet($files) ORDER BY ALL", {"files": files})
+
+
+def published(store: Store, run_id: str) -> Run:
+    """Make a run that has written its points."""
+    run = make_run(store, run_id)
+    with open_run(store, run) as connection:
+        keep_points(connection, store, run)
+    return run
 
 
 def test_means_slices_flips_and_failing_shares_are_gathered(store: Store) -> None:
@@ -53,6 +73,51 @@ def test_means_slices_flips_and_failing_shares_are_gathered(store: Store) -> Non
     assert (mean["judge"], mean["epoch"]) == ("judge-a", 2)
     failing = found.lines("series", found.index.lines(), measure="fails", evaluator="", metric="right", slice=None)
     assert {line["model"]: (line["value"], line["n"]) for line in failing} == {"alpha": (0.0, 1), "beta": (1.0, 1)}
+
+
+def test_a_published_run_says_the_same_by_its_own_points_as_by_its_database(tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=20)
+    run.update({"status": "completed"})
+    found = history(store)
+    found.gather(60)
+    by_database = points(found)
+    publish_results(store, run, None)
+    shutil.rmtree(found.folder)
+    run.database.unlink()
+    found.gather(60)
+    assert points(found) == by_database
+    assert {line["measure"] for line in by_database} >= {"value", "flips", "fails"}
+
+
+def test_points_belong_to_the_run_in_whose_folder_they_are(store: Store) -> None:
+    published(store, "20260101-a")
+    shutil.copytree(store.run("20260101-a").path, store.run("20260102-b").path)
+    found = history(store)
+    found.gather(60)
+    assert values(found) == {"20260101-a": 0.1, "20260102-b": 0.1}
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 no points"])
+def test_runs_beside_one_whose_points_are_damaged_are_read_from_their_databases(store: Store, content: bytes) -> None:
+    published(store, "20260101-a")
+    published(store, "20260102-b").points.write_bytes(content)
+    make_run(store, "20260103-c")
+    found = history(store)
+    assert found.gather(60) == 0
+    assert values(found) == {"20260101-a": 0.1, "20260102-b": 0.1, "20260103-c": 0.1}
+
+
+def test_points_of_a_bucket_are_fetched_without_the_database(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "other"))
+    store = Store.open(s3.url)
+    store.share_results(published(store, "20260101-a"))
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "mine"))
+    found = history(Store.open(s3.url))
+    found.gather(60)
+    assert values(found) == {"20260101-a": 0.1}
+    assert not found.store.run("20260101-a").database.exists()
 
 
 def test_a_run_is_read_once_and_a_new_one_beside_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
