@@ -237,10 +237,12 @@ def usage_comparisons(view: RunView) -> Iterator[Finding]:
     lines = {model: line for model, line in lines.items() if model in view.models}
     timed = {model: line["duration_s"] for model, line in lines.items() if line["n_timed"]}
     costed = {model: line["cost_usd"] for model, line in lines.items() if line["n_costed"]}
-    yield from _extremes(view, timed, "performance", "duration_s", ("fastest", "slowest"), "{:.3g} s per answer")
+    yield from _extremes(
+        view, timed, "performance", "duration_s", ("fastest", "slowest"), f"{{:.3g}} s per {view.noun}"
+    )
     if any(costed.values()):
         words = ("cheapest", "most expensive")
-        yield from _extremes(view, costed, "cost", "cost_usd", words, "{:.3g} USD per answer")
+        yield from _extremes(view, costed, "cost", "cost_usd", words, f"{{:.3g}} USD per {view.noun}")
 
 
 def _extremes(

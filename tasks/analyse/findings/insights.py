@@ -310,10 +310,10 @@ def _disagreement(view: RunView, pair: Mapping[str, Any]) -> Finding:
         harm=0.6 + pair["share"],
         fault="instrument",
         description=f"{one} and {other} contradict each other on {percent(pair['share'])} of "
-        f"{count(pair['n'], 'answer')}: {n_first:,} pass only {one}, {n_second:,} only {other}. Beyond chance they "
+        f"{count(pair['n'], view.noun)}: {n_first:,} pass only {one}, {n_second:,} only {other}. Beyond chance they "
         f"agree weakly (Cohen's kappa {number(round(pair['kappa'], 2))}{linked}).",
-        actions="Read some of these answers and decide which check to trust; move its threshold, or give the other one "
-        "the role information in the policy.",
+        actions=f"Read some of these {view.noun}s and decide which check to trust; move its threshold, or give the "
+        "other one the role information in the policy.",
         row_ids=rows,
         **view.several(ids),
         n_rows=pair["n"],

@@ -160,7 +160,7 @@ def _candidates(contest: Contest, together: Sequence[Standing], ready: bool) -> 
         who = listing(map(contest.name, together))
         shares = listing(dict.fromkeys(percent(one.share) for one in together))
     head = f"Choose between {who} by other needs" if ready else f"None is ready to ship; nearest come {who}"
-    passing = f"{head}: {shares} of their answers pass every check of the policy"
+    passing = f"{head}: {shares} of their {contest.view.noun}s pass every check of the policy"
     if len({one.share for one in together}) == 1:
         return passing
     difference = "a difference that may be chance" if len(together) == 2 else "differences that may be chance"
@@ -231,7 +231,7 @@ def _trade_off(
             front.append(one)
     shown = {
         one.model_id: f"{contest.name(one)} ({percent(one.share)}{_range(one.interval)}; "
-        f"{_amount(spent[one.model_id], what)})"
+        f"{_amount(spent[one.model_id], what, contest.view.noun)})"
         for one in points
     }
     noun, adjective = words
@@ -241,12 +241,14 @@ def _trade_off(
         advice = "Nothing is to be traded: prefer it."
     else:
         names = listing((shown[one.model_id] for one in front), most=5)
-        text = f"Answers that pass every check, against {noun}: worth considering are {names}."
+        text = (
+            f"{contest.view.noun.capitalize()}s that pass every check, against {noun}: worth considering are {names}."
+        )
         text += _steps(contest, front, spent)
         off = [one for one in points if one not in front]
         if off:
             text += f" Another is at least as good and {adjective} than {listing(map(contest.name, off), most=4)}."
-        advice = f"Choose by what a better answer is worth against {noun}."
+        advice = f"Choose by what a better {contest.view.noun} is worth against {noun}."
     return view.finding(
         type="trade-off",
         harm=0.9 if what == "cost_usd" else 0.8,
@@ -298,9 +300,9 @@ def _spent_interval(line: Mapping[str, Any], what: Spent) -> dict[str, float | N
     return {"low": found.low, "high": found.high} if found else {"low": None, "high": None}
 
 
-def _amount(value: float, what: Spent) -> str:
-    """Return a mean in words; costs are so small that they are given per thousand answers."""
-    return f"{1000 * value:.3g} USD per 1,000 answers" if what == "cost_usd" else f"{value:.3g} s per answer"
+def _amount(value: float, what: Spent, noun: str) -> str:
+    """Return a mean in words; costs are so small that they are given per thousand answers or conversations."""
+    return f"{1000 * value:.3g} USD per 1,000 {noun}s" if what == "cost_usd" else f"{value:.3g} s per {noun}"
 
 
 def dearest_and_slowest(view: RunView) -> Iterator[Finding]:
@@ -325,25 +327,26 @@ def _spender(
     view: RunView, what: Any, words: tuple[str, str], type_: str, ends: tuple[int, int], line: Mapping[str, Any]
 ) -> Finding:
     top, low = ends
-    other = _spending(view)[low][what]
-    mean = f"{_amount(line[what], what)} on average"
+    mean, other, half, most = (
+        _amount(value, what, view.noun)
+        for value in (line[what], _spending(view)[low][what], line[f"{what}_p50"], line[f"{what}_p95"])
+    )
     if top == low:
-        text = f"The answers of {view.model_name(top)} take {mean}"
+        text = f"The {view.noun}s of {view.model_name(top)} take {mean} on average"
     else:
-        text = f"{view.model_name(top)} is the {words[0]} model: {mean}, against {_amount(other, what)} of "
+        text = f"{view.model_name(top)} is the {words[0]} model: {mean} on average, against {other} of "
         text += f"{view.model_name(low)}, the {words[1]}"
-    half, most = line[f"{what}_p50"], line[f"{what}_p95"]
-    if line[f"{what}_n"] >= 20 and half < most:
-        text += f"; half of its answers stay within {_amount(half, what)}, one in twenty is above {_amount(most, what)}"
-    elif line[f"{what}_n"] >= 20 and most < line[what]:
-        text += f"; nearly all of its answers stay within {_amount(most, what)}"
+    if line[f"{what}_n"] >= 20 and line[f"{what}_p50"] < line[f"{what}_p95"]:
+        text += f"; half of its {view.noun}s stay within {half}, one in twenty is above {most}"
+    elif line[f"{what}_n"] >= 20 and line[f"{what}_p95"] < line[what]:
+        text += f"; nearly all of its {view.noun}s stay within {most}"
     rows = records(view.connection, sql("insights/most_spent").format(what=what), {"model": top, "most": 10})
     return Finding(
         type=type_,
         harm=0.2,
         model_id=top,
         description=f"{text}.",
-        actions="Look at the answers named: long contexts, long answers and retries are the usual causes.",
+        actions=f"Look at the {view.noun}s named: long contexts, long answers and retries are the usual causes.",
         attrs=view.attrs(model_id=top)
         | {f"{words[0]}_model_name": view.model_name(top), f"{words[1]}_model_name": view.model_name(low)}
         | {name: line[name] for name in (what, f"{what}_p50", f"{what}_p95")},

@@ -218,3 +218,20 @@ def test_of_nine_models_eight_curves_are_drawn_and_nine_are_told(tmp_path: Path)
     page = (run(tmp_path, records).folder / "results" / "report.html").read_text(encoding="utf-8")
     assert "The first 8 of 9 models are drawn; the figures have all." in page
     assert page.count('<path class="reach"') == 8
+
+
+def test_insights_count_conversations_where_a_row_is_one(tmp_path: Path) -> None:
+    records = [
+        {
+            "model": model,
+            "messages": talk(*SAID[:2], first=f"Berth {n}?"),
+            "duration_s": slow + n,
+            "cost_usd": slow / 100,
+        }
+        for n in range(4)
+        for model, slow in (("a", 1.0), ("b", 9.0))
+    ]
+    told = " ".join(text for (text,) in sql(run(tmp_path, records), "SELECT description FROM insights"))
+    assert "s per conversation" in told
+    assert "USD per 1,000 conversations" in told
+    assert "answer" not in told
