@@ -5,6 +5,7 @@ This is the public face. A name is imported when it is first used, so that ``imp
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -84,7 +85,6 @@ def __getattr__(name: str) -> Any:
         return version("leadline")
     if name not in __all__:
         raise AttributeError(f"module 'leadline' has no attribute {name!r}")
-    from importlib import import_module
 
     if name not in _HOMES:
         return import_module(f"leadline.{name}")

@@ -20,6 +20,8 @@ from leadline.evaluators.core.model_evaluator import EmbeddingEvaluator, Embeddi
 from leadline.evaluators.data import ContextChunk, Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.ground import ModelRef, count, quoted
 from leadline.evaluators.models import weights
+from leadline.evaluators.models.inference import fit, infer
+from leadline.evaluators.models.results import ENTAILMENT
 from leadline.evaluators.models.vectors import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 from leadline.evaluators.text.sentences import Sentence
@@ -423,9 +425,6 @@ def _joined(row: Row, chunks: frozenset[int]) -> str:
 
 def _entailments(ref: ModelRef, pairs: Sequence[tuple[str, str]], ctx: EvalContext) -> Mapping[tuple[str, str], bool]:
     """Return for each pair of contexts and statement whether a piece of the former entails each of the latter."""
-    from leadline.evaluators.models.inference import fit, infer
-    from leadline.evaluators.models.results import ENTAILMENT
-
     cuts = fit(ref, list(dict.fromkeys(text for pair in pairs for text in pair)), settings=ctx.settings)
     pieces = {text: [text[start:end] for start, end in places] or [text] for text, places in cuts.items()}
     asked = [(a, b) for premise, hypothesis in pairs for b in pieces[hypothesis] for a in pieces[premise]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pydantic import Field
+from rapidfuzz.fuzz import partial_ratio
 
 from leadline.evaluators.core import DataKind, EvalContext, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import Evidence, Row, RowField, RowScore, Source, Span
@@ -99,8 +100,6 @@ class SearchedText:
 
     def similarity(self, parts: Sequence[str]) -> float:
         """Return how near the least near part comes to some stretch of the context, from 0 to 1."""
-        from rapidfuzz.fuzz import partial_ratio
-
         return min((partial_ratio(part, self._folded) / 100 for part in parts), default=0.0) if self._folded else 0.0
 
 

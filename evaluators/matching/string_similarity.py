@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Final, Literal
 
 from pydantic import Field
+from rapidfuzz.distance import Levenshtein as Distance
 
 from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, one_metric, register
 from leadline.evaluators.data import NO_EVIDENCE, Evidence, Reason, Row, RowField, RowScore
@@ -212,8 +213,6 @@ class Levenshtein(RowEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Compare one answer."""
-        from rapidfuzz.distance import Levenshtein as Distance
-
         answer = self.params.folded(row.actual_answer or "")
         texts = [self.params.folded(text) for text in row.expected_answers]
         if len(answer) * sum(map(len, texts)) > MOST_PAIRS:

@@ -21,6 +21,9 @@ from leadline.evaluators.data import (
     RowField,
     RowScore,
 )
+from leadline.evaluators.models.runtime import loading
+from leadline.evaluators.models.tokens import token_ids, tokenizer_from
+from leadline.evaluators.models.weights import chosen, locate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -365,8 +368,6 @@ class Tokens(PercentileEvaluator):
         """Return the tokenizer, if one is named."""
         if not self.params.tokenizer:
             return ()
-        from leadline.evaluators.models.weights import chosen
-
         return (chosen(self.params.tokenizer, "tokenizer", ctx.settings),)
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
@@ -416,10 +417,6 @@ class Tokens(PercentileEvaluator):
         )
 
     def _counted(self, texts: Sequence[str], ctx: EvalContext) -> list[int]:
-        from leadline.evaluators.models.runtime import loading
-        from leadline.evaluators.models.tokens import token_ids, tokenizer_from
-        from leadline.evaluators.models.weights import locate
-
         (ref,) = self.models(ctx)
         folder = locate(ref, ctx.settings)
         with loading(ref):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import numpy as np
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from rapidfuzz.distance import Levenshtein
 
 from leadline.evaluators.core import DataKind, EvalContext, Metric, Params, RowEvaluator, Spec, register
 from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowScore
@@ -384,8 +385,6 @@ def _set(rule: FieldRule, answer: Any, expected: Any) -> bool:
 
 
 def _text(rule: FieldRule, answer: Any, expected: Any) -> bool:
-    from rapidfuzz.distance import Levenshtein
-
     if not isinstance(answer, str) or not isinstance(expected, str):
         return _exact(rule, answer, expected)
     ours, theirs = (" ".join(text.split()).casefold()[:LONGEST_TEXT] for text in (answer, expected))

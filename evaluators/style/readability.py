@@ -6,6 +6,7 @@ import re
 from functools import cache, lru_cache
 from typing import Annotated, Any, Final
 
+import regex
 from pydantic import Field
 
 from leadline.evaluators.core import INF, EvalContext, Metric, Params, RowEvaluator, Spec, register
@@ -25,8 +26,6 @@ _APART: Final = re.compile(
 
 @cache
 def _word() -> Any:
-    import regex
-
     return regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]|[\p{L}\p{M}\p{N}]+(?:['’‑.,·-][\p{L}\p{M}\p{N}]+)*")  # noqa: RUF001
 
 

@@ -23,6 +23,7 @@ from leadline.evaluators.data import Evidence, Json, Reason, Row, RowField, RowS
 from leadline.evaluators.ground import ErrorCode, LeadlineError, ModelKind, ModelRef, ModelUnavailable
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
+from leadline.evaluators.models.embedders import embed_apart
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 from leadline.evaluators.summarization._summac import (
     CONV,
@@ -357,8 +358,6 @@ class CompletenessFaithfulness(Evaluator):
         return out
 
     def _completeness(self, texts: Texts, ctx: EvalContext) -> SummaryPart:
-        from leadline.evaluators.models.embedders import embed_apart
-
         document, summary = _distinct(texts)
         ref = self.embedder(ctx)
         found = cover(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from leadline.evaluators.core.user_evaluators import load_evaluator_file
 from leadline.evaluators.ground import ErrorCode, UsageError, count, nouns, settings_table
 from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.flows.command.grouped_help import GroupedCommand, GroupedOption
@@ -133,8 +134,6 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     Raises:
         UsageError: A value is not what it should be.
     """
-    from leadline.evaluators.core.user_evaluators import load_evaluator_file
-
     judges = read_settings(options["settings"]).get("judges", {})
     config = judges.get("config") if isinstance(judges, dict) else None
     for file in evaluator_files_of(options["evaluator_files"], config):

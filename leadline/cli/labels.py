@@ -15,6 +15,7 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, cou
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import LABELS_HELP, F, Session, say, session_options
 from leadline.tasks.ground.files import handed_out
+from leadline.tasks.judges.labels.label_sets import LabelSet, find_label_set, label_sets, make_sample
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Run, Store
 
@@ -92,7 +93,6 @@ def labels_sample(
     """Draw rows of a run at random for people to label."""
     from leadline.tasks.judges.labels.drawing import draw
     from leadline.tasks.judges.labels.known_labels import rows_asked
-    from leadline.tasks.judges.labels.label_sets import LabelSet, make_sample
     from leadline.tasks.judges.labels.labelling_tasks import criterion_of, tasks_of, tasks_of_ties, why_more, written
 
     store = session.open_store()
@@ -164,7 +164,6 @@ def labels_import(
     """
     from leadline.tasks.judges.labels.judged_rows import read_judged_rows
     from leadline.tasks.judges.labels.label_files import read_labels
-    from leadline.tasks.judges.labels.label_sets import LabelSet
 
     store = session.open_store()
     judged = None
@@ -213,7 +212,6 @@ def labels_export(session: Session, /, set_name: str, output: Path) -> None:
     """Write the labels of a set to a file, with the texts of their rows."""
     from leadline.tasks.judges.labels.known_labels import known_labels
     from leadline.tasks.judges.labels.label_files import write_labels
-    from leadline.tasks.judges.labels.label_sets import find_label_set
     from leadline.tasks.judges.labels.labelled_rows import seen_rows
 
     store = session.open_store()
@@ -233,8 +231,6 @@ def labels_export(session: Session, /, set_name: str, output: Path) -> None:
 @click.pass_obj
 def labels_list(session: Session, /, as_json: bool) -> None:
     """List the sets of labels."""
-    from leadline.tasks.judges.labels.label_sets import label_sets
-
     lines = []
     for labels_of in label_sets(session.open_store()):
         found, samples = labels_of.labels(), labels_of.samples()

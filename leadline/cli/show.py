@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from leadline.evaluators.data import Messages, dialogue_of
 from leadline.evaluators.ground import count
+from leadline.evaluators.judge.transcript import call_text
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import Session, session_options
+from leadline.tasks.db import FlipCause, line_of
 from leadline.tasks.runs.lookup import find_run
-
-if TYPE_CHECKING:
-    from leadline.evaluators.data import Messages
-    from leadline.tasks.runs.run_facts import RunFacts
+from leadline.tasks.runs.run_facts import RunFacts, tally, tally_in_words
+from leadline.tasks.runs.run_sentences import gate_line, scores_line, spending, work_line
+from leadline.tasks.runs.show import case, overview
 
 SHOWN: Final = 20
 """Problems and insights of a kind that the overview prints; --json and the report have all."""
@@ -38,8 +40,6 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
     """
     store = session.open_store()
     run = find_run(store, name)
-    from leadline.tasks.runs.show import case, overview  # takes longer than an error should
-
     found = overview(store, run) if case_key is None else case(store, run, case_key)
     if as_json:
         print_json(found)
@@ -50,9 +50,6 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
-    from leadline.tasks.runs.run_facts import RunFacts, tally, tally_in_words
-    from leadline.tasks.runs.run_sentences import gate_line, scores_line, work_line
-
     run = RunFacts(found["run"], found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
     facts = (
@@ -116,7 +113,6 @@ def _print_labels(
     lines = [line for line in certificates if all_metrics or line["is_primary"]]
     if not lines:
         return
-    from leadline.tasks.db import line_of
     from leadline.tasks.judges.labels.run_corrections import CertificateLine, CorrectionLine
 
     click.echo("\nPeople's labels")
@@ -133,7 +129,6 @@ def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[st
     """Print what is known of flips under perturbation where a judge may make them itself."""
     if not rates:
         return
-    from leadline.tasks.db import FlipCause, line_of
     from leadline.tasks.publish.facts import FlipRateLine
     from leadline.tasks.publish.summary import flip_sentences
 
@@ -176,8 +171,6 @@ def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> N
 
 def _print_calls(run: RunFacts) -> None:
     """Print what the run's judge calls came to."""
-    from leadline.tasks.runs.run_sentences import spending
-
     lines = spending(run.record)
     if not lines:
         return
@@ -233,9 +226,6 @@ def _print_messages(messages: Messages, before: str = "") -> bool:
     Args:
         before: What the lines of a history begin with.
     """
-    from leadline.evaluators.data import dialogue_of
-    from leadline.evaluators.judge.transcript import call_text
-
     lines = dialogue_of(messages)
     turns = lines[-1].turn if lines else 0
     if not before and turns < 2 and not any(line.calls for line in lines):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -62,9 +63,9 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
         raise UsageError(
             "There is nothing to export.", hint="Give --as FORMAT or -o PATH.", code=ErrorCode.CONFIG_OUTPUT
         )
-    form = form or ("all" if output is None else _form_of(output))
+    form = form or ("all" if output is None else _form_of(output, EXPORTERS.all()))
     file = f"{table}.csv" if form == "csv" else ""
-    exporter = None if form == "all" else _exporter_of(file) if file else EXPORTERS.get(form)()
+    exporter = None if form == "all" else _exporter_of(file, EXPORTERS.all()) if file else EXPORTERS.get(form)()
     if exporter and exporter.published and len(exporter.files) == 1:
         (file,) = exporter.files
     try:
@@ -86,11 +87,9 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
         say(f"Wrote {path}")
 
 
-def _form_of(output: Path) -> str:
+def _form_of(output: Path, known: Sequence[type[Exporter]]) -> str:
     """Return the format that the name of a file says; published formats are preferred."""
-    from leadline.tasks.publish.exports.exporter import EXPORTERS
-
-    exporters = sorted(EXPORTERS.all(), key=lambda exporter: (not exporter.published, -exporter.order))
+    exporters = sorted(known, key=lambda exporter: (not exporter.published, -exporter.order))
     suffixes = {Path(exporter().files[0]).suffix: exporter.name for exporter in reversed(exporters) if exporter().files}
     suffix = output.suffix.lower()
     form = suffixes.get(".html" if suffix == ".htm" else suffix)
@@ -103,11 +102,9 @@ def _form_of(output: Path) -> str:
     return form
 
 
-def _exporter_of(file: str) -> Exporter:
+def _exporter_of(file: str, known: Sequence[type[Exporter]]) -> Exporter:
     """Return the format that a published file belongs to."""
-    from leadline.tasks.publish.exports.exporter import EXPORTERS
-
-    return next(exporter() for exporter in EXPORTERS.all() if exporter.published and file in exporter().files)
+    return next(exporter() for exporter in known if exporter.published and file in exporter().files)
 
 
 def _make(store: Store, run: Run, exporter: Exporter, file: str, output: Path | None) -> list[Path]:

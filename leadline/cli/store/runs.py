@@ -12,6 +12,7 @@ from leadline.flows.command.output import moment, number, print_json, print_tabl
 from leadline.flows.command.session import Session, say, session_options
 from leadline.tasks.runs.heartbeats import record_lost
 from leadline.tasks.runs.lookup import all_tags, find_run, remove_tag, set_tag
+from leadline.tasks.runs.run_facts import summary
 
 SEVERITIES: Final = ("high", "medium", "low")
 
@@ -29,8 +30,6 @@ def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     if not chosen and not as_json:
         say(f"No runs in {store.location}. Begin with: leadline evaluate DATASET")
         return
-    from leadline.tasks.runs.run_facts import summary
-
     found = [summary(run) for run in reversed(chosen)]
     if as_json:
         print_json([_plain(known) for known in found])

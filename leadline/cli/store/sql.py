@@ -15,6 +15,7 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError, count, plain
 from leadline.flows.command.output import print_table
 from leadline.flows.command.session import Session, on_terminal, say, session_options
+from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Run, Store
@@ -140,8 +141,6 @@ def _chosen(store: Store, names: Sequence[str], last: int | None) -> list[Run] |
 
 
 def _write(opened: Archive, query: str, form: str, file: TextIO) -> None:
-    from leadline.tasks.db.csv_files import is_guarded
-
     if form == "parquet":
         _write_parquet(opened, query, file.buffer)
         return
@@ -196,8 +195,6 @@ def _cell(value: Any) -> Any:
 
 def _guarded(value: Any) -> Any:
     """Return a value as one cell of a CSV file that spreadsheets and terminals do not obey."""
-    from leadline.tasks.db.csv_files import guarded_cell
-
     cell = _cell(value)
     return guarded_cell(cell) if isinstance(cell, str) and not isinstance(value, float) else cell  # -inf is a number
 
