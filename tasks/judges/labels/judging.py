@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from leadline.evaluators.core import Evaluator
-    from leadline.tasks.judges.labels.judged_rows import Floats
+    from leadline.tasks.statistics.bounded_mean import Floats
 
 
 @dataclass(frozen=True, slots=True)
