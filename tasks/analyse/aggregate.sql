@@ -2,7 +2,13 @@
 
 -- statement: copies
 -- Cases and what they are copies of: by their perturbation, as trials of a conversation, and where a model gave the same
--- long answer to cases of which the same is expected; short ones, such as labels, are alike by chance.
+-- long answer to cases of which the same is expected; short ones, such as labels, are alike by chance. Hashes say which
+-- few rows of many may be alike; only these are sorted and their texts read.
+WITH told AS (
+    SELECT row_id, hash(actual_answer, expected_answer) AS alike
+    FROM digests
+    WHERE actual_answer IS NOT NULL AND expected_answer IS NOT NULL
+)
 SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original
 FROM relationships
 UNION ALL
@@ -11,11 +17,14 @@ FROM trials
 UNION ALL
 SELECT case_id::BIGINT, original::BIGINT
 FROM (
-    SELECT case_id, min(case_id) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
-    FROM rows
-    JOIN digests USING (row_id)
-    JOIN cases USING (case_id)
-    WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
+    SELECT case_id, min(case_id) OVER (PARTITION BY model_id, answer, expected_answer) AS original
+    FROM (
+        SELECT row_id, case_id, model_id
+        FROM rows
+        SEMI JOIN (FROM told WHERE alike IN (SELECT alike FROM told GROUP BY alike HAVING count(*) > 1)) USING (row_id)
+        WHERE error IS NULL AND len(actual_answer) >= $least
+    )
+    JOIN (SELECT row_id, actual_answer AS answer, expected_answer FROM digests) USING (row_id)
 )
 WHERE case_id <> original
 

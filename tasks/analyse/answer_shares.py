@@ -127,23 +127,22 @@ def measure_shares(connection: DuckDBPyConnection, policy: Policy) -> int:
     """
     asked = {"questions": list(DECIDED_BY_ROWS)}
     connection.execute(sql("verdict/row_verdicts"), asked)
-    columns = connection.execute(sql("verdict/asked_rows"), asked).fetchnumpy()
     rules = {line["metric_id"]: line for line in records(connection, sql("verdict/deciding"))}
-    families = _families(connection)
-    labelled = {
-        (line["question"], line["row_id"]): line["good"]
-        for line in records(connection, "SELECT * FROM question_labels")
-    }
+    families = perturbation_clusters(connection)
+    labelled: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for line in records(connection, "SELECT * FROM question_labels"):
+        labelled[line["question"]][line["row_id"]] = line["good"]
     stopped = records(connection, sql("verdict/stopped"), {"always_valid": ALWAYS_VALID})
     lines = []
     for question in DECIDED_BY_ROWS:
         named = any(rule["named"] and rule["question"] == question for rule in rules.values())
-        for model in sorted(set(columns["model_id"][columns["question"] == question].tolist())):
-            chosen = (columns["question"] == question) & (columns["model_id"] == model)
+        columns = connection.execute(sql("verdict/asked_rows"), {"question": question}).fetchnumpy()
+        for model in np.unique(columns["model_id"]).tolist():
+            chosen = columns["model_id"] == model
             part = {name: values[chosen] for name, values in columns.items()}
-            clusters = [families.get(case, -1 - case) for case in part["case_id"].tolist()]
-            labels = [labelled.get((question, row)) for row in part["row_id"].tolist()]
-            said = any(label is not None for label in labels)
+            clusters = _families_of(part["case_id"], families)
+            labels = _labels_of(part["row_id"], labelled[question])
+            said = not np.isnan(labels).all()
             share = (
                 _labelled_share(part, labels, clusters, policy)
                 if said
@@ -173,15 +172,28 @@ def _stopped_share(line: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     }
 
 
-def _families(connection: DuckDBPyConnection) -> Mapping[int, int]:
-    found = perturbation_clusters(connection)
-    return dict(zip(found["case_id"].tolist(), found["family"].tolist(), strict=True))
+def _families_of(cases: npt.NDArray[Any], families: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    """Return the family of each case; one without copies is a family of its own, below 0."""
+    known, alone = families["case_id"], -1 - cases.astype(np.int64)
+    if not len(known):
+        return alone
+    place = np.minimum(np.searchsorted(known, cases), len(known) - 1)
+    return np.where(known[place] == cases, families["family"][place], alone)
+
+
+def _labels_of(rows: npt.NDArray[Any], labelled: Mapping[int, float]) -> npt.NDArray[np.float64]:
+    """Return what people said of each row, 1 for good and NaN where they said nothing."""
+    labels = np.full(len(rows), np.nan)
+    said, good = np.array(list(labelled), dtype=np.int64), np.array(list(labelled.values()), dtype=float)
+    _, of_rows, of_said = np.intersect1d(rows, said, assume_unique=True, return_indices=True)
+    labels[of_rows] = good[of_said]
+    return labels
 
 
 def _share(
     columns: Mapping[str, npt.NDArray[Any]],
     rules: Mapping[int, Mapping[str, Any]],
-    clustered: Sequence[int],
+    clusters: npt.NDArray[np.int64],
     policy: Policy,
     *,
     named: bool,
@@ -191,18 +203,17 @@ def _share(
     Args:
         columns: The model's rows that the question can be asked of.
         rules: What is known of each deciding metric.
-        clustered: The family of each row's case.
+        clusters: The family of each row's case.
         named: Whether somebody named what decides; then it is asked only of the rows that this can score.
     """
-    clusters = np.array(clustered, dtype=np.int64)
     decided = ~np.ma.getmaskarray(columns["place"])
     place, good = np.ma.getdata(columns["place"]), np.ma.getdata(columns["good"]).astype(float)
     metric = np.ma.getdata(columns["metric_id"])
     strata, wanted = [], 0.0
     by: defaultdict[str, int] = defaultdict(int)
-    for kind in sorted(set(place[decided].tolist())):
+    for kind in np.unique(place[decided]).tolist():
         chosen = decided & (place == kind)
-        ids = sorted(set(metric[chosen].tolist()))
+        ids = np.unique(metric[chosen]).tolist()
         rule = rules[ids[0]]
         strata.append(
             ShareStratum(
@@ -221,7 +232,7 @@ def _share(
     n_asked = n if named else len(decided)
     value, low, high = joined(strata, n_asked - n)
     wanted = wanted or policy.good_share
-    n_cases = len(set(clusters[decided].tolist()))
+    n_cases = len(np.unique(clusters[decided]))
     exact = all(stratum.rates is None for stratum in strata)
     return {
         "n_asked": n_asked,
@@ -242,7 +253,10 @@ def _share(
 
 
 def _labelled_share(
-    columns: Mapping[str, npt.NDArray[Any]], labels: Sequence[float | None], clustered: Sequence[int], policy: Policy
+    columns: Mapping[str, npt.NDArray[Any]],
+    labels: npt.NDArray[np.float64],
+    clusters: npt.NDArray[np.int64],
+    policy: Policy,
 ) -> dict[str, Any]:
     """Return a model's line of ``answer_shares`` by people's labels of the question, without its keys.
 
@@ -250,24 +264,22 @@ def _labelled_share(
     parts by their size (post-stratified), which is known better than by the labels alone.
 
     Args:
-        labels: What people said of each, 1 for good.
-        clustered: The family of each row's case.
+        labels: What people said of each, 1 for good and NaN for nothing.
+        clusters: The family of each row's case.
     """
-    known = np.array([label is not None for label in labels])
-    said = np.array([label or 0.0 for label in labels])
-    clusters = np.array(clustered, dtype=np.int64)
+    known, said = ~np.isnan(labels), np.nan_to_num(labels)
     decided = ~np.ma.getmaskarray(columns["place"])
     parts = np.where(decided, np.ma.getdata(columns["good"]).astype(int), -1)
-    if any((known & (parts == part)).sum() < LEAST_OF_PART for part in set(parts.tolist())):
+    if any((known & (parts == part)).sum() < LEAST_OF_PART for part in np.unique(parts)):
         parts = np.zeros(len(parts), dtype=int)
     strata, sizes = [], []
-    for part in sorted(set(parts.tolist())):
+    for part in np.unique(parts):
         chosen = known & (parts == part)
         effective = effective_number(said[chosen], clusters[chosen])
         strata.append(ShareStratum(int(chosen.sum()), float(said[chosen].sum()), effective, None))
         sizes.append(int((parts == part).sum()))
     value, low, high = weighted(strata, sizes)
-    n, n_good, n_cases = int(known.sum()), float(said.sum()), len(set(clusters[known].tolist()))
+    n, n_good, n_cases = int(known.sum()), float(said.sum()), len(np.unique(clusters[known]))
     return {
         "n_asked": len(labels),
         "n_decided": n,

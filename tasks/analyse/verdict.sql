@@ -29,29 +29,28 @@ WHERE place = best
 GROUP BY question, row_id, place
 
 -- statement: asked_rows
--- The rows of each model that a question can be asked of: with something to hold the answer against, or already decided.
+-- The rows that a question can be asked of: with something to hold the answer against, or already decided.
 SELECT
-    questions.question,
     rows.row_id,
     rows.model_id,
     rows.case_id,
-    row_verdicts.metric_id,
-    row_verdicts.place,
-    row_verdicts.good
-FROM (SELECT unnest($questions) AS question) AS questions
-JOIN rows ON rows.error IS NULL
+    decided.metric_id,
+    decided.place,
+    decided.good
+FROM rows
 JOIN cases USING (case_id)
-LEFT JOIN row_verdicts ON row_verdicts.question = questions.question AND row_verdicts.row_id = rows.row_id
+LEFT JOIN (FROM row_verdicts WHERE question = $question) AS decided USING (row_id)
 WHERE
-    row_verdicts.row_id IS NOT NULL
-    OR (questions.question, rows.model_id) IN (
-        SELECT (question_labels.question, rows.model_id) FROM question_labels JOIN rows USING (row_id)
+    rows.error IS NULL
+    AND (
+        decided.place IS NOT NULL
+        OR rows.model_id IN (SELECT model_id FROM question_labels JOIN rows USING (row_id) WHERE question = $question)
+        OR CASE $question
+            WHEN 'right' THEN len(expected_answers) > 0 OR coalesce(condition, '') <> ''
+            WHEN 'grounded' THEN len(retrieved_context) > 0
+        END
     )
-    OR CASE questions.question
-        WHEN 'right' THEN len(expected_answers) > 0 OR coalesce(condition, '') <> ''
-        WHEN 'grounded' THEN len(retrieved_context) > 0
-    END
-ORDER BY questions.question, rows.model_id, rows.row_id
+ORDER BY rows.model_id, rows.row_id
 
 -- statement: labelled_bad
 -- Answers that people do not call good, by question and model.
@@ -62,20 +61,21 @@ GROUP BY question, model_id
 
 -- statement: empty_answers
 -- Answers that are empty or say only that there is none, by model. Those that are expected to be so are left out.
-SELECT model_id, count(*) AS n_rows, list(row_id ORDER BY row_id) FILTER (is_empty) AS row_ids
-FROM (
-    SELECT
-        model_id,
-        row_id,
-        lower(trim(coalesce(actual_answer, ''), ' ' || chr(9) || chr(10) || chr(13))) IN ('', 'nan', 'none', 'null', '<na>')
-        AND NOT list_contains(list_transform(expected_answers, lambda text: lower(trim(text))), lower(trim(coalesce(actual_answer, ''))))
-        AS is_empty
-    FROM rows
-    JOIN cases USING (case_id)
-    WHERE error IS NULL AND predicted_annotations IS NULL
+WITH answered AS (
+    FROM rows WHERE error IS NULL AND predicted_annotations IS NULL
+),
+empty AS (
+    SELECT model_id, row_id, case_id, lower(trim(coalesce(actual_answer, ''))) AS said
+    FROM answered
+    WHERE regexp_full_match(coalesce(actual_answer, ''), '[ \t\r\n]*(nan|none|null|<na>)?[ \t\r\n]*', 'i')
 )
+SELECT model_id, any_value(n_rows) AS n_rows, list(row_id ORDER BY row_id) AS row_ids
+FROM empty
+JOIN cases USING (case_id)
+JOIN (SELECT model_id, count(*) AS n_rows FROM answered GROUP BY model_id) USING (model_id)
+WHERE NOT list_contains(list_transform(expected_answers, lambda text: lower(trim(text))), said)
 GROUP BY model_id
-HAVING count(*) FILTER (is_empty) > 0
+ORDER BY model_id
 
 -- statement: measured
 -- Per question, whether something that can block measured it, whether something that can show that answers are good did,

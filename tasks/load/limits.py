@@ -57,5 +57,5 @@ MAX_UNSHARED: Final = 64 * MIB
 COLUMNS_FROM: Final = MIB
 """Bytes of a file from which on its records are read column by column: what that needs takes longer to import."""
 
-BLOCK_BYTES: Final = MIB // 2
-"""Bytes of a file that are decoded together, to the end of a line: few enough to stay in the processor's cache."""
+BLOCK_BYTES: Final = 2 * MIB
+"""Bytes of a file that are decoded together, to the end of a line: what a block costs beside its rows is little."""
