@@ -7,6 +7,8 @@ leaves out, and says so in :attr:`~leadline.plugins.traces.span.TraceSpan.missin
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from leadline.evaluators.data import GivenChunk, Json, Message, Role, Tool
-from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, TraceSpan
+from leadline.plugins.traces.span import IDS_ONLY, NOT_CAPTURED, Annotated, TraceSpan
 from leadline.tasks.load.limits import MAX_TEXT, MIB
 from leadline.tasks.load.messages import as_arguments, given_chunks, messages_with_ids, role_of, tools_of
 from leadline.tasks.load.readers.json_values import Broken, decode
@@ -40,6 +42,8 @@ _DEEPEST: Final = 5
 _SHORT: Final = MIB
 """Characters of a JSON text that has too few values to be refused."""
 
+_ID_LENGTHS: Final = {24: 16, 12: 8}
+"""Characters of an id in base64, with its bytes; in hex it is longer."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (0, 10**9))
 """The least number of a unit since 1970 that is later than 1973, and its nanoseconds: of nano- to whole seconds."""
@@ -122,11 +126,23 @@ def count(value: Any) -> int | None:
     return int(found) if found is not None and found.is_integer() and found < 2**63 else None
 
 
-def rating(value: Any) -> float | bool | str | None:
-    """Return a value that a person or a program gave; ``None`` for what is no number, truth value or word."""
-    if isinstance(value, float) and not math.isfinite(value):
+def annotated(name: Any, value: Any, person: Any = "", *, human: bool = False, note: Any = "") -> Annotated | None:
+    """Return an opinion; ``None`` for one without a name, or whose value is no number, truth value or word."""
+    is_told = isinstance(value, int | float) or (isinstance(value, str) and value)
+    if not is_told or not text(name) or (isinstance(value, float) and not math.isfinite(value)):
         return None
-    return value if isinstance(value, int | float) or (isinstance(value, str) and value) else None
+    return Annotated(text(name), value, text(person), human, text(note))
+
+
+def hexed(value: str) -> str:
+    """Return an id in hex, as which OTLP in JSON has it; MLflow and what protobuf's own JSON writes have base64."""
+    if (size := _ID_LENGTHS.get(len(value))) is None:
+        return value.lower().removeprefix("0x")
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return value.lower()
+    return data.hex() if len(data) == size else value.lower()
 
 
 def with_content(span: TraceSpan, given: Any, returned: Any) -> TraceSpan:

@@ -6,19 +6,20 @@ What stands alone of a trace, or as a score, is a span without an id, which :mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Any, Final
 
 from leadline.plugins.traces.content import (
     amount,
+    annotated,
     count,
     first,
     inside,
     kept,
     listed,
     moment,
-    rating,
     text,
     with_content,
 )
@@ -195,16 +196,13 @@ def _annotated(score: Mapping[str, Any]) -> Annotated | None:
     if type_ in ("NUMERIC", "BOOLEAN") and isinstance(given, str):  # a cell of a table
         with suppress(ValueError):
             given = float(given)
-    value = rating(given)
-    if value is None or not text(score.get("name")):
-        return None
-    value = bool(value) if type_ == "BOOLEAN" and not isinstance(value, str) else value
-    return Annotated(
-        name=text(score["name"]),
-        value=value,
-        person=text(_of(score, "person")),
+    is_truth = type_ == "BOOLEAN" and isinstance(given, int | float) and math.isfinite(given)
+    return annotated(
+        score.get("name"),
+        bool(given) if is_truth else given,
+        _of(score, "person"),
         human=text(score.get("source")).upper() in _PEOPLE,
-        note=text(score.get("comment")),
+        note=score.get("comment"),
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from leadline.plugins.traces.content import (
     amount,
+    annotated,
     count,
     first,
     inside,
     kept,
     listed,
     moment,
-    rating,
     text,
     tools_in,
     with_content,
@@ -102,16 +102,13 @@ def _feedback(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _annotated(feedback: Mapping[str, Any]) -> Annotated | None:
-    value, name = rating(first(feedback, "score", "value")), text(feedback.get("key"))
-    if value is None or not name:
-        return None
     source = inside(feedback, "feedback_source")
-    return Annotated(
-        name=name,
-        value=value,
-        person=text(first(source, "user_name", "user_id")),
+    return annotated(
+        feedback.get("key"),
+        first(feedback, "score", "value"),
+        first(source, "user_name", "user_id"),
         human=text(source.get("type")).lower() in _PEOPLE,
-        note=text(feedback.get("comment")),
+        note=feedback.get("comment"),
     )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from leadline.plugins.traces.content import (
     amount,
+    annotated,
     count,
     first,
+    hexed,
     inside,
     listed,
     moment,
     opened,
-    rating,
     text,
     tools_in,
     with_content,
@@ -67,7 +66,7 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     root = next((span for span in read if span.parent not in ids), read[0] if read else None)
     rated = [(text(each.get("span_id")), found) for each in _assessments(info) if (found := _annotated(each))]
     for span in read:
-        told = tuple(found for of, found in rated if (_hexed(of) == span.id if of else span is root))
+        told = tuple(found for of, found in rated if (hexed(of) == span.id if of else span is root))
         if told or span is root:
             span.annotations = told
             span.metadata = _facts(info, metadata) if span is root else {}
@@ -111,9 +110,9 @@ def _span(record: Mapping[str, Any], trace: str, session: str) -> TraceSpan:
     code = text(first(status, "code", "status_code")) or text(record.get("status_code"))
     message = text(first(status, "message", "description")) or text(record.get("status_message"))
     span = TraceSpan(
-        trace=trace or _hexed(first(record, "trace_id") or context.get("trace_id")),
-        id=_hexed(first(record, "span_id") or context.get("span_id")),
-        parent=_hexed(first(record, "parent_span_id", "parent_id")),
+        trace=trace or hexed(text(first(record, "trace_id") or context.get("trace_id"))),
+        id=hexed(text(first(record, "span_id") or context.get("span_id"))),
+        parent=hexed(text(first(record, "parent_span_id", "parent_id"))),
         kind=kind,
         name=text(record.get("name")),
         start_ns=moment(first(record, "start_time_unix_nano", "start_time", "start_time_ns")),
@@ -147,17 +146,6 @@ def _exception(record: Mapping[str, Any]) -> str:
     return next((text(each["exception.message"]) for each in found if "exception.message" in each), "")
 
 
-def _hexed(id_: Any) -> str:
-    """Return an id of OpenTelemetry in hexadecimal digits, which version 3 writes as Base64; others as they are."""
-    given = text(id_)
-    if len(given) in (12, 24) and given.endswith("="):
-        try:
-            return b64decode(given, validate=True).hex()
-        except (binascii.Error, ValueError):
-            return given
-    return given.removeprefix("0x")
-
-
 def _assessments(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what was said of a trace; what somebody has corrected since is not."""
     for each in listed(info.get("assessments")):
@@ -167,16 +155,13 @@ def _assessments(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _annotated(assessment: Mapping[str, Any]) -> Annotated | None:
     """Return feedback as an annotation; what people expect is none, see :func:`_facts`."""
-    source, name = inside(assessment, "source"), text(first(assessment, "assessment_name", "name"))
-    value = rating(inside(assessment, "feedback").get("value"))
-    if value is None or not name:
-        return None
-    return Annotated(
-        name=name,
-        value=value,
-        person=text(source.get("source_id")),
+    source = inside(assessment, "source")
+    return annotated(
+        first(assessment, "assessment_name", "name"),
+        inside(assessment, "feedback").get("value"),
+        source.get("source_id"),
         human=text(source.get("source_type")).upper() == "HUMAN",
-        note=text(assessment.get("rationale")),
+        note=assessment.get("rationale"),
     )
 
 

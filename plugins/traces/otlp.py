@@ -5,8 +5,6 @@ A span of an SDK is an object with ``spanContext`` (JavaScript) or ``context`` (
 
 from __future__ import annotations
 
-import base64
-import binascii
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import orjson
 
 from leadline.evaluators.ground import DatasetError
-from leadline.plugins.traces.content import first
+from leadline.plugins.traces.content import first, hexed
 from leadline.plugins.traces.span import TraceCounts
 from leadline.plugins.traces.wire import BrokenBytes, documents
 from leadline.tasks.load.faults import Faults
@@ -30,8 +28,6 @@ _SPANS: Final = ("resourceSpans", "resource_spans")
 _LOGS: Final = ("resourceLogs", "resource_logs")
 SECTIONS: Final = frozenset({*_SPANS, *_LOGS})
 """Members of the documents of OTLP that hold all that is in them."""
-_ID_LENGTHS: Final = {24: 16, 12: 8}
-"""Characters of an id in base64, with its bytes; in hex it is longer."""
 _KEPT: Final = (
     "service.name",
     "service.version",
@@ -263,16 +259,9 @@ def _listed(value: Any, *names: str) -> list[Any]:
 
 
 def _id(value: Any) -> str:
-    """Return an id in hex, as which JSON has it; MLflow and what protobuf's own JSON writes have base64."""
     if not isinstance(value, str):
         raise TypeError("an id is no text")
-    if (size := _ID_LENGTHS.get(len(value))) is None:
-        return value.lower().removeprefix("0x")
-    try:
-        data = base64.b64decode(value, validate=True)
-    except binascii.Error:
-        return value.lower()
-    return data.hex() if len(data) == size else value.lower()
+    return hexed(value)
 
 
 def _nanoseconds(value: Any) -> int:

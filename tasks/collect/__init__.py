@@ -3,7 +3,7 @@
 :func:`.collection.collect` is the way in. :mod:`.targets` describes the models and how each is asked: by LiteLLM name,
 by HTTP, as a Python callable or as a tool of an MCP server. :mod:`.cases` reads the suite, :mod:`.ask_target` puts one
 case to one model with the judge client, whose retries, limiter, breaker, ledger and budget it shares. :mod:`.replay`
-holds conversations anew, for which :mod:`.tool_results` has what tools return. :mod:`.templates` fills in requests and
+holds conversations anew, with the results of tools that are recorded. :mod:`.templates` fills in requests and
 reads replies, and :mod:`.collection` writes the dataset. ``docs/collect.md`` is the page for users.
 """
 

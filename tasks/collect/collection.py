@@ -20,10 +20,9 @@ from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
-from leadline.tasks.collect.replay import Held, Replay, ReplayRules, fields_of
+from leadline.tasks.collect.replay import Held, Replay, ReplayRules, ToolResults, fields_of
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.collect.templates import TargetAnswer
-from leadline.tasks.collect.tool_results import ToolResults
 from leadline.tasks.ground.files import handed_out, scratch_folder
 from leadline.tasks.load.dataset import LoadedDataset
 from leadline.tasks.store.store import Store
