@@ -76,7 +76,7 @@ from leadline.tasks.plan.selection import Choice, applicable_to, embedder_in_wor
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
 from leadline.tasks.plan.trial_rows import ALL_ROWS, ALL_TURNS
 from leadline.tasks.policy.policy import DEFAULT, Policy, load_policy
-from leadline.tasks.publish import Published, publish
+from leadline.tasks.publish.exports.exporter import Published, publish
 from leadline.tasks.runs.heartbeats import give_sign, record_lost
 from leadline.tasks.runs.history import keep_points
 from leadline.tasks.runs.run_facts import tally_run

@@ -5,9 +5,7 @@ The page is one file that needs nothing else and runs no script.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import hashlib
 import math
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,7 +22,7 @@ from leadline.tasks.compare.measure import write_flips
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.verdicts import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.ground.files import copy_out, replacing
-from leadline.tasks.ground.templating import page_style, render
+from leadline.tasks.ground.templating import content_policy, page_style, render
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -123,7 +121,7 @@ def _write_page(comparison: Comparison, path: Path) -> None:
         marks=[effect_mark(found, reach) for found in comparison.metrics],
         reach=reach,
         style=Markup(_style()),  # noqa: S704 - our own files
-        policy=f"default-src 'none'; style-src {_hash(_style())}; img-src data:; base-uri 'none'; form-action 'none'",
+        policy=content_policy(_style()),
     )
     path.write_text(page, encoding="utf-8", newline="\n")
 
@@ -131,10 +129,6 @@ def _write_page(comparison: Comparison, path: Path) -> None:
 @cache
 def _style() -> str:
     return page_style() + (files(__package__ or "") / "templates" / "style.css").read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 _LEAST_REACH: Final = 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
@@ -18,7 +19,7 @@ from leadline.evaluators.ground import count, nouns, signed_percent, visible
 from leadline.tasks.ground.numbers import bound, duration, figure, money, percent, signed, when
 
 if TYPE_CHECKING:
-    from jinja2 import BytecodeCache, Environment, Template
+    from jinja2 import Environment, Template
 
 _COMPILED: Final = Path(cache_from_source(__file__)).parent
 
@@ -38,24 +39,17 @@ def breakable(text: str) -> Markup:
     return Markup(re.sub(r"([_/.:-])", r"\1<wbr>", str(escape(visible(text)))))  # noqa: S704 - escaped before
 
 
-def _bytecode_cache() -> BytecodeCache | None:
-    """Keep compiled templates where Python keeps compiled modules, if it may: compiling takes as long as filling in."""
-    from jinja2 import FileSystemBytecodeCache
-
-    if sys.dont_write_bytecode or not os.access(_COMPILED, os.W_OK):
-        return None
-    # An environment's options are compiled in, and calls into Jinja.
-    settings = hashlib.sha256(Path(__file__).read_bytes() + version("jinja2").encode()).hexdigest()[:8]
-    return FileSystemBytecodeCache(str(_COMPILED), f"%s-{settings}.jinja")
-
-
 @cache
 def _environment(package: str) -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
     def finalize(value: object) -> object:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
+    # Templates are kept compiled where Python keeps compiled modules, if it may: that takes as long as filling them in.
+    # An environment's options are compiled in, and calls into Jinja.
+    settings = hashlib.sha256(Path(__file__).read_bytes() + version("jinja2").encode()).hexdigest()[:8]
+    writable = not sys.dont_write_bytecode and os.access(_COMPILED, os.W_OK)
     environment = Environment(
         loader=PackageLoader(package, "templates"),
         autoescape=lambda name: name is None or not name.endswith(".md"),  # noqa: S701 - Markdown has a filter
@@ -63,7 +57,7 @@ def _environment(package: str) -> Environment:
         finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
-        bytecode_cache=_bytecode_cache(),
+        bytecode_cache=FileSystemBytecodeCache(str(_COMPILED), f"%s-{settings}.jinja") if writable else None,
     )
     environment.filters |= {
         "md": markdown,
@@ -94,6 +88,16 @@ def render_source(package: str, source: str, name: str, **context: Any) -> str:
         name: What it is called in messages; the text is Markdown if it ends in ``.md``, otherwise HTML.
     """
     return _compiled(package, source, name).render(**context)
+
+
+def content_policy(style: str, script: str = "") -> str:
+    """Return a page's Content-Security-Policy: its own style and script by their hashes, no network at all."""
+    runs = f"script-src {_hash(script)}; " if script else ""
+    return f"default-src 'none'; {runs}style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 def page_style() -> str:

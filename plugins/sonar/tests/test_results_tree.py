@@ -14,8 +14,7 @@ import pytest
 from leadline.cli.main import run as command
 from leadline.evaluators.ground import UsageError
 from leadline.tasks.db import open_run
-from leadline.tasks.publish import Published, publish
-from leadline.tasks.publish.exports.exporter import export_run
+from leadline.tasks.publish.exports.exporter import Published, export_run, publish
 from leadline.tasks.store.store import Run, Store
 from tests.leadline.cli.test_csv_texts import bad_cells, dataset
 from tests.tasks.analyse.test_annotated_run import Ran, classified

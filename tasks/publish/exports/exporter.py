@@ -1,4 +1,4 @@
-"""Output formats: classes that write the results of a run as files, and writing one run in one of them.
+"""Output formats: classes that write the results of a run as files, and writing a run in those that it is to have.
 
 An exporter is a class in a module of this package. Other packages bring theirs by an entry point in the group
 ``leadline.exporters`` that names a module to import.
@@ -6,19 +6,30 @@ An exporter is a class in a module of this package. Other packages bring theirs 
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
+from leadline.evaluators.ground import ErrorCode, LeadlineError, StoreError, UsageError
+from leadline.tasks.analyse.kept_analysis import known
 from leadline.tasks.db import open_run
-from leadline.tasks.ground.files import copy_out, handed_out, remove, temporary_beside
+from leadline.tasks.ground.files import copy_out, handed_out, remove, replacing, temporary_beside
 from leadline.tasks.ground.plugins import Plugins, failure
+from leadline.tasks.publish.report.page_data import read_page
 from leadline.tasks.publish.run_results import RunResults, read_results
 from leadline.tasks.store.parquet_files import file_digest
 from leadline.tasks.store.store import DIGESTS, Run, Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from leadline.tasks.publish.summary import Summary
 
 
 class Exporter(ABC):
@@ -170,3 +181,80 @@ def _renamed(files: tuple[str, ...], output: Path) -> dict[str, Path]:
         file: output.with_name(output.stem + file[len(stem) :]) for file in files[1:] if file.startswith(stem)
     }
     return {files[0]: output, **companions}
+
+
+_OURS: Final = re.compile(r"[0-9A-Za-z_-]{1,80}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The place of the results.
+
+    Attributes:
+        folder: The folder that contains it and all other files.
+        page: What is known of the cases in the page: the fields of its data that are numbers.
+    """
+
+    report: Path
+    folder: Path
+    files: int
+    summary: Summary
+    page: Mapping[str, int]
+
+
+def publish(
+    connection: DuckDBPyConnection, run: Run, record: Mapping[str, Any], *, output: Path | None = None
+) -> Published:
+    """Write the results of a run: ``run.results`` appears complete, replacing what an earlier call wrote.
+
+    Args:
+        connection: The run's database, with all tables filled and the dataset's views.
+        record: Its record (``run.json``); every key is optional.
+        output: A folder to which the results are copied as well. Files of other origin stay in it.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    results = read_results(connection, run, record)
+    source = known(record).get("findings_of")
+    earlier = Run(source, run.path.parent / source) if source else None
+    if earlier is not None and is_whole(earlier, "report.html"):
+        page = read_page(earlier.results / "report.html", known(record).get("page") or {})
+        results = replace(results, earlier_page=page)
+    with replacing(run.results) as folder:
+        folder.mkdir()
+        for exporter in published_exporters(results):
+            if not copy_files(exporter, earlier, folder):
+                write_files(exporter, results, folder)
+        count = sum(path.is_file() for path in folder.rglob("*"))
+        if run.results.exists():
+            shutil.rmtree(run.results)
+    place = run.results if output is None else _copy(run.results, output)
+    numbers = {name: value for name, value in asdict(results.page_data).items() if name != "packed"}
+    return Published(report=place / "report.html", folder=place, files=count, summary=results.summary, page=numbers)
+
+
+def _copy(results: Path, output: Path) -> Path:
+    """Copy the results, after removing the evaluators' folders of the report that was there before."""
+    try:
+        for name in _earlier(output):
+            shutil.rmtree(output / name, ignore_errors=True)
+        copy_out(results, output)
+    except (OSError, shutil.Error) as error:
+        raise StoreError(
+            f"The results cannot be copied to {output}: {error}.",
+            hint=f"They are complete in {results}.",
+            code=ErrorCode.STORE_COPY,
+        ) from error
+    return output
+
+
+def _earlier(output: Path) -> list[str]:
+    try:
+        report = json.loads((output / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if not isinstance(report, dict) or report.get("schema") != "leadline.report":
+        return []
+    names = [str(evaluator.get("folder")) for evaluator in report.get("evaluators", ()) if isinstance(evaluator, dict)]
+    return [name for name in names if _OURS.fullmatch(name)]

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
 
 from markupsafe import Markup
 
-from leadline.tasks.ground.templating import page_style, render
+from leadline.tasks.ground.templating import content_policy, page_style, render
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
-from leadline.tasks.publish.report.page_data import PageData
 from leadline.tasks.publish.report.section import PACKAGE, Section, all_sections, naming, render_section
 from leadline.tasks.publish.run_results import RunResults
-
-_DATA: Final = '<script type="application/gzip" id="data">'
-"""What stands before the cases in a page; see ``report.html``."""
 
 
 @register_exporter
@@ -61,29 +53,10 @@ def page(results: RunResults) -> str:
         results=results,
         parts=[part for section in sections if (part := _part(section, results))],
         packed=Markup(results.page_data.packed),  # noqa: S704 - base64
-        policy=content_policy(script, style),
+        policy=content_policy(style, script),
         style=Markup(style),  # noqa: S704 - files of sections
         script=Markup(script),  # noqa: S704 - files of sections
         beside=sorted(beside, key=lambda file: not file.startswith("report.")),
-    )
-
-
-def read_page(page: Path, counts: Mapping[str, int]) -> PageData | None:
-    """Return the cases in a page that is whole; ``None`` where it has none.
-
-    Args:
-        page: A ``report.html``.
-        counts: The fields of its :class:`PageData` but for ``packed``.
-    """
-    packed = re.search(f"{re.escape(_DATA)}([A-Za-z0-9+/=]+)</script>", page.read_text(encoding="utf-8"))
-    return PageData(packed=packed[1], **counts) if packed and counts else None
-
-
-def content_policy(script: str, style: str) -> str:
-    """Return the page's Content-Security-Policy: its own script and style by their hashes, no network at all."""
-    return (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 
@@ -104,10 +77,6 @@ def _script(sections: Sequence[Section]) -> str:
 
 def _text(name: str) -> str:
     return (files(PACKAGE) / "templates" / "report" / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 @register_exporter

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import jsonio
@@ -194,6 +196,21 @@ class PageData:
     n_problems: int
     longest: int
     n_cut: int
+
+
+_DATA: Final = '<script type="application/gzip" id="data">'
+"""What stands before the cases in a page; see ``report.html``."""
+
+
+def read_page(page: Path, counts: Mapping[str, int]) -> PageData | None:
+    """Return the cases in a page that is whole; ``None`` where it has none.
+
+    Args:
+        page: A ``report.html``.
+        counts: The fields of its :class:`PageData` but for ``packed``.
+    """
+    packed = re.search(f"{re.escape(_DATA)}([A-Za-z0-9+/=]+)</script>", page.read_text(encoding="utf-8"))
+    return PageData(packed=packed[1], **counts) if packed and counts else None
 
 
 def page_data(connection: DuckDBPyConnection, facts: Facts) -> PageData:

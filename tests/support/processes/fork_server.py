@@ -40,7 +40,7 @@ from typing import Any, Final, TextIO
 ROOT: Final = Path(__file__).parents[3]
 SWITCH: Final = "LEADLINE_TESTS_FORK"
 IMPORTED: Final = (
-    "leadline.cli.main", "leadline.flows.evaluate.job", "leadline.tasks.publish", "duckdb", "pandas", "pyarrow",
+    "leadline.cli.main", "leadline.flows.evaluate.job", "duckdb", "pandas", "pyarrow",
     "scipy.cluster.hierarchy", "scipy.stats", "sqlalchemy.ext.asyncio", "aiosqlite", "alembic", "fastapi", "uvicorn",
 )  # fmt: skip
 READ_SETTINGS: Final = (

@@ -16,7 +16,7 @@ from leadline.tasks import pipeline
 from leadline.tasks.db import open_run
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.plan.selection import Choice, applicable_to, choose
-from leadline.tasks.publish import publish
+from leadline.tasks.publish.exports.exporter import publish
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.loading import as_jsonl, write

@@ -13,9 +13,9 @@ from leadline.cli.main import run as leadline
 from leadline.evaluators.ground import LeadlineError, UsageError
 from leadline.tasks.db import open_run
 from leadline.tasks.ground import plugins
-from leadline.tasks.publish import publish, run_results
+from leadline.tasks.publish import run_results
 from leadline.tasks.publish.exports import published_tables as frames
-from leadline.tasks.publish.exports.exporter import EXPORTERS, Exporter, export_run, register_exporter
+from leadline.tasks.publish.exports.exporter import EXPORTERS, Exporter, export_run, publish, register_exporter
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.store.store import Run, Store
 from tests.tasks.publish.sample import make_sample

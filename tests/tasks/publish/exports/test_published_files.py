@@ -13,7 +13,7 @@ import pytest
 
 from leadline.evaluators.ground import StoreError
 from leadline.tasks.db import open_run
-from leadline.tasks.publish import Published, publish
+from leadline.tasks.publish.exports.exporter import Published, publish
 from leadline.tasks.store.store import Run, Store
 from tests.tasks.publish.sample import make_sample
 

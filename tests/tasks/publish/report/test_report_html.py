@@ -18,7 +18,7 @@ from pyarrow import parquet
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.db import open_run, show_targets, sql
 from leadline.tasks.policy.policy import Role, Rule
-from leadline.tasks.publish import publish
+from leadline.tasks.publish.exports.exporter import publish
 from leadline.tasks.publish.exports.report_pages import page as page_of
 from leadline.tasks.publish.facts import collect
 from leadline.tasks.publish.report import page_data as page_data_module
