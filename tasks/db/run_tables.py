@@ -8,6 +8,7 @@ column's words are Markdown: pages show them (:mod:`leadline.tasks.db.columns`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from leadline.tasks.db.columns import Sql, definition, table
@@ -616,6 +617,7 @@ TABLES: Final[tuple[type, ...]] = (
 )  # fmt: skip
 
 
+@cache
 def run_definitions() -> str:
     """Return the statements that make the tables of a run's database."""
     statuses = "CREATE TYPE status AS ENUM ('scored', 'unscored', 'not_applicable');"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from leadline.evaluators.data import RowField
 from leadline.tasks.db import DATASET_TABLES, STORED, literal, sql
 from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Store
-from tests.support.stores.filling import insert
+from tests.support.stores.filling import files_of, insert, write_files
 
 
 def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:
@@ -25,8 +26,14 @@ def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:
     original (key of the original case), expected_annotations, predicted_annotations.
     """
     name = hashlib.sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:32]
-    publish_folder(store.dataset(name), lambda folder: _write(folder, answers))
+    publish_folder(store.dataset(name), lambda folder: write_files(folder, _files(json.dumps(answers))))
     return name
+
+
+@lru_cache(64)
+def _files(answers: str) -> dict[str, bytes]:
+    """Return the files of a dataset, of which many tests have the same."""
+    return files_of(lambda folder: _write(folder, json.loads(answers)))
 
 
 def _dumped(value: Any) -> str | None:

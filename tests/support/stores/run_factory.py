@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from leadline.tasks.db import open_run
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
-from tests.support.stores.filling import insert
+from tests.support.stores.filling import database_of, insert
 
 VALUE = Metric("value", "Value", higher_is_better=True, threshold=0.75, primary=True, description="How good it is.")
 BOARD = boolean_metrics(
@@ -88,9 +89,16 @@ def make_run(
     store = Store.open(tmp_path / "store")
     run = store.new_run()
     run.update({"dataset": make_dataset(store, [dict(row) for row in rows])})
-    with open_run(store, run, create=True) as connection:
+    run.database.write_bytes(_empty())
+    with open_run(store, run) as connection:
         fill(connection, evaluators, scores, evidence)
     return store, run
+
+
+@cache
+def _empty() -> bytes:
+    """Return the file of a run's database without a line."""
+    return database_of(lambda _: None)
 
 
 def fill(

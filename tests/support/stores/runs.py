@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db import run_definitions
 from leadline.tasks.ground.timeline import RunTime
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
+from tests.support.stores.filling import database_of
 
 ANSWERS: Final[list[dict[str, Any]]] = [
     {"case": "c1", "model": "alpha", "question": "Q1?", "expected": ["A1"], "answer": "A1", "context": ["ctx"]},
@@ -32,36 +33,7 @@ def make_run(
     dataset = make_dataset(store, used)
     run = store.run(run_id)
     run.path.mkdir(parents=True)
-    with duckdb.connect(str(run.database)) as connection:
-        connection.execute(run_definitions())
-        connection.execute(
-            "INSERT INTO evaluators VALUES (0, 'bleu', 'BLEU', 'summarization', 'cpu', 'heatmap', 'cfg', '{}', '{}', "
-            "0, 3, NULL)"
-        )
-        connection.execute(
-            "INSERT INTO metrics VALUES (0, 0, 'bleu_1', 'BLEU-1', '', true, 0, 1, 0.5, true, false, false, false)"
-        )
-        connection.execute("INSERT INTO rules (metric_id) SELECT metric_id FROM metrics")
-        for row_id, value in enumerate(values):
-            state = ("unscored", "timeout") if value is None else ("scored", None)
-            connection.execute("INSERT INTO scores VALUES (0, ?, 0, ?, ?, ?)", [row_id, *state, value])
-        connection.execute(
-            'INSERT INTO evidence VALUES (0, 1, 0, \'{"message": "no n-gram in common"}\', NULL, NULL, NULL)'
-        )
-        connection.execute(
-            "INSERT INTO aggregates BY NAME SELECT 0 AS metric_id, 1 AS model_id, 1 AS n_rows, 1 AS n_scored, "
-            "0 AS n_unscored, 0 AS n_not_applicable, '{}' AS reasons, 0.1 AS value, 0.05 AS ci_low, 0.15 AS ci_high, "
-            "0.5 AS threshold, 'fail' AS verdict"
-        )
-        connection.execute(
-            "INSERT INTO problems BY NAME SELECT 0 AS problem_id, 'high' AS severity, 'accuracy' AS type, "
-            "'missed_threshold' AS kind, 'model' AS fault, false AS instrument, 0.5 AS harm, 0 AS evaluator_id, "
-            "0 AS metric_id, 1 AS model_id, 'beta misses the threshold' AS description, 'Look at beta.' AS actions, "
-            "'{\"n\": 1}' AS attrs, [1] AS row_ids"
-        )
-        connection.execute(
-            "INSERT INTO insights VALUES (0, 'accuracy', 0, 0, 0, 'alpha is best', 'Use alpha.', '{}', [0])"
-        )
+    run.database.write_bytes(_database(tuple(values)))
     run.update(
         {
             "status": "completed",
@@ -88,3 +60,38 @@ def make_run(
         | dict(record or {})
     )
     return run
+
+
+@cache
+def _database(values: tuple[float | None, ...]) -> bytes:
+    """Return the file of a run's database, of which most tests have the same."""
+    return database_of(lambda connection: _fill(connection, values))
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, values: Sequence[float | None]) -> None:
+    connection.execute(
+        "INSERT INTO evaluators VALUES (0, 'bleu', 'BLEU', 'summarization', 'cpu', 'heatmap', 'cfg', '{}', '{}', "
+        "0, 3, NULL)"
+    )
+    connection.execute(
+        "INSERT INTO metrics VALUES (0, 0, 'bleu_1', 'BLEU-1', '', true, 0, 1, 0.5, true, false, false, false)"
+    )
+    connection.execute("INSERT INTO rules (metric_id) SELECT metric_id FROM metrics")
+    for row_id, value in enumerate(values):
+        state = ("unscored", "timeout") if value is None else ("scored", None)
+        connection.execute("INSERT INTO scores VALUES (0, ?, 0, ?, ?, ?)", [row_id, *state, value])
+    connection.execute(
+        'INSERT INTO evidence VALUES (0, 1, 0, \'{"message": "no n-gram in common"}\', NULL, NULL, NULL)'
+    )
+    connection.execute(
+        "INSERT INTO aggregates BY NAME SELECT 0 AS metric_id, 1 AS model_id, 1 AS n_rows, 1 AS n_scored, "
+        "0 AS n_unscored, 0 AS n_not_applicable, '{}' AS reasons, 0.1 AS value, 0.05 AS ci_low, 0.15 AS ci_high, "
+        "0.5 AS threshold, 'fail' AS verdict"
+    )
+    connection.execute(
+        "INSERT INTO problems BY NAME SELECT 0 AS problem_id, 'high' AS severity, 'accuracy' AS type, "
+        "'missed_threshold' AS kind, 'model' AS fault, false AS instrument, 0.5 AS harm, 0 AS evaluator_id, "
+        "0 AS metric_id, 1 AS model_id, 'beta misses the threshold' AS description, 'Look at beta.' AS actions, "
+        "'{\"n\": 1}' AS attrs, [1] AS row_ids"
+    )
+    connection.execute("INSERT INTO insights VALUES (0, 'accuracy', 0, 0, 0, 'alpha is best', 'Use alpha.', '{}', [0])")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import duckdb
 from leadline.tasks.db import DATASET_TABLES, connect, literal, run_definitions, sql
 from leadline.tasks.ground.files import publish_folder
 from leadline.tasks.store.store import Run, Store
+from tests.support.stores.filling import files_of, write_files
 
 HERE: Final = Path(__file__).parent
 LONG: Final = "An answer that does not end. " * 40_000
@@ -54,17 +56,30 @@ def make_sample(root: Path, *, cases: int = 40, models: int = 3, save_rows: bool
     """Make a store with one completed run; every fifth case is a perturbed copy of the one before it."""
     store = Store.open(root)
     name = f"{cases:016x}{models:016x}"
-    publish_folder(store.dataset(name), lambda folder: _dataset(folder, cases, models))
+    files = dict(_files(cases, models, save_rows))
+    database = files.pop("run.duckdb")
+    publish_folder(store.dataset(name), lambda folder: write_files(folder, files))
     run = store.run("20260102-030405-abcdef")
     run.path.mkdir(parents=True)
     run.update(_record(name, cases, models))
-    with connect(run.database, block_size=1 << 14) as connection:
-        connection.execute(run_definitions())
-        for table in DATASET_TABLES:
-            file = literal(store.dataset(name) / f"{table}.parquet")
-            connection.execute(f"CREATE TEMP VIEW {table} AS SELECT * FROM read_parquet({file})")
-        _scores(connection, save_rows)
+    run.database.write_bytes(database)
     return store, run
+
+
+@lru_cache(8)
+def _files(cases: int, models: int, save_rows: bool) -> dict[str, bytes]:
+    """Return the files of the dataset, and the run's database."""
+
+    def write(folder: Path) -> None:
+        _dataset(folder, cases, models)
+        with connect(folder / "run.duckdb", block_size=1 << 14) as connection:
+            connection.execute(run_definitions())
+            for table in DATASET_TABLES:
+                file = literal(folder / f"{table}.parquet")
+                connection.execute(f"CREATE TEMP VIEW {table} AS SELECT * FROM read_parquet({file})")
+            _scores(connection, save_rows)
+
+    return files_of(write)
 
 
 def _dataset(folder: Path, cases: int, models: int) -> None:
