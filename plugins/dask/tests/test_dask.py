@@ -73,11 +73,17 @@ if any("spawn_main" in argument for argument in sys.orig_argv):
 """
 
 
-@pytest.fixture
-def farm(tmp_path: Path) -> Iterator[DaskFarm]:
-    (tmp_path / "farm").mkdir()
-    with DaskFarm(tmp_path / "farm") as farm:
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskFarm]:
+    with DaskFarm(tmp_path_factory.mktemp("farm")) as farm:
         yield farm
+
+
+@pytest.fixture
+def farm(scheduler: DaskFarm) -> Iterator[DaskFarm]:
+    """A scheduler without workers."""
+    yield scheduler
+    scheduler.kill_workers()
 
 
 class Bench:
@@ -138,7 +144,7 @@ def test_what_is_no_place_is_refused(place: str) -> None:
 def test_a_run_on_a_cluster_of_its_own_finds_what_it_finds_here_and_outlives_a_fatal_row(tmp_path: Path) -> None:
     (tmp_path / "fatal.py").write_text(FATAL)
     with serving(JudgeEndpoint(passing(0.67))) as endpoint:
-        bench = Bench(tmp_path, 1_200, endpoint)
+        bench = Bench(tmp_path, 600, endpoint)
         here = bench.run((*RULES, "databricks.correctness"), "inline", "here")
         there = bench.run((*RULES, "databricks.correctness"), "dask", "there")
         counts = Counter(endpoint.answered)
@@ -146,7 +152,7 @@ def test_a_run_on_a_cluster_of_its_own_finds_what_it_finds_here_and_outlives_a_f
     assert bench.outcome("there") == bench.outcome("here")
     assert set(counts.values()) == {2}, "each question was answered once for each store"
     fatal = bench.run(("fatal",), "dask", "fatal", evaluator_files=(str(tmp_path / "fatal.py"),))
-    assert (fatal.scored, fatal.unscored) == (700, 500), "the chunk of the fatal row, and no other"
+    assert (fatal.scored, fatal.unscored) == (100, 500), "the chunk of the fatal row, and no other"
     reasons = read_run(Store.open(tmp_path / "fatal"), "SELECT DISTINCT reason FROM scores WHERE status = 'unscored'")
     assert reasons == [{"reason": "worker_lost"}]
 
@@ -300,11 +306,14 @@ def test_a_worker_on_another_host_gets_all_parts_of_a_plan_through_the_bucket(
 
 
 @pytest.mark.e2e
-def test_without_its_scheduler_a_run_goes_on_here(
-    farm: DaskFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_scheduler_a_run_goes_on_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher.DaskChunks.__init__, "__defaults__", (QUICK,))
-    with serving(JudgeEndpoint(passing(0.67), latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
+    (tmp_path / "farm").mkdir()
+    with (
+        DaskFarm(tmp_path / "farm") as farm,
+        serving(JudgeEndpoint(passing(0.67), latency=0.1)) as endpoint,
+        ThreadPoolExecutor(1) as thread,
+    ):
         bench = Bench(tmp_path, 210, endpoint)
         farm.start_workers("judge")
         running = thread.submit(bench.run, JUDGED, farm.address)

@@ -194,6 +194,7 @@ def test_a_run_on_workers_stops_when_decided_where_it_stops_here_even_if_a_shard
     assert Counter(one["state_type"] for one in shards) == {"CRASHED": 1, "COMPLETED": 4}
 
 
+@pytest.mark.soak
 def test_whose_flips_they_are_is_found_on_workers_as_it_is_here_even_if_a_shard_is_killed_in_the_last_part(
     farm: Farm, tmp_path: Path
 ) -> None:

@@ -70,14 +70,14 @@ def test_a_dataset_is_evaluated_once_and_reused_then(terminal: Terminal, home: P
     assert second.stderr == ""
     assert "20 row scores reused, 0 computed" in second.stdout
 
+    del terminal.environment[fork_server.SWITCH]
     runs = terminal.json("store", "runs")
     assert [run["status"] for run in runs] == ["completed", "completed"]
     assert runs[1]["run"] == outcome["run"]
     assert "bleu_1" in terminal.run("show", "latest").stdout
     counted = terminal.run("store", "sql", "SELECT run, count(*) FROM scores GROUP BY run", "--format", "csv").stdout
     assert len(counted.splitlines()) == 3
-    for suffix in ("html", "json", "csv", "parquet", "md", "xml"):
-        terminal.run("store", "export", "latest", "-o", str(tmp_path / f"x.{suffix}"))
+    terminal.run("store", "export", "latest", "-o", str(tmp_path / "x.html"))
     with sqlite3.connect(home / "prefect.db") as database:
         flows = database.execute("SELECT state_type FROM flow_run").fetchall()
         states = database.execute("SELECT DISTINCT state_type FROM task_run").fetchall()

@@ -46,8 +46,9 @@ class DaskFarm:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for name in list(self._processes):
-            self.kill(name)
+        self.kill_workers()
+        if "scheduler" in self._processes:
+            self.kill("scheduler")
 
     def _start(self, name: str, arguments: list[str]) -> None:
         with (self.folder / f"{name}.log").open("wb") as log:
@@ -78,6 +79,11 @@ class DaskFarm:
         """``kill -9`` the scheduler, or a worker with all its processes."""
         process = self._processes.pop(name)
         kill_below(process, itself=True)
+
+    def kill_workers(self) -> None:
+        """``kill -9`` all workers with all their processes."""
+        for name in self._processes.keys() - {"scheduler"}:
+            self.kill(name)
 
     def stop(self, name: str) -> int:
         """Send SIGTERM and return the exit code."""

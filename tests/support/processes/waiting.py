@@ -20,7 +20,8 @@ def eventually(
     while not (answer := question()):
         assert process is None or process.poll() is None, f"it ended before: {what}: {process.communicate(timeout=30)}"
         assert time.monotonic() < began + seconds, f"not within {seconds:.0f} s: {what}"
-        time.sleep(max(0.02, 3 * (time.monotonic() - asked)))  # asking a server must not keep it from its work
+        took = time.monotonic() - asked
+        time.sleep(max(0.02, 3 * took, min(9 * took, 0.5)))  # asking a server must not keep it from its work
         asked = time.monotonic()
     return answer
 
