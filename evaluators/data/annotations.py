@@ -36,7 +36,7 @@ LabelName: TypeAlias = tuple[str, str]
 """Key and value of a label."""
 
 
-class Label(TypedDict):
+class AnnotationLabel(TypedDict):
     """A label: a value under a key, such as ``cat`` under ``class``; predictions have a score."""
 
     key: str
@@ -54,7 +54,7 @@ class Raster(TypedDict):
 class Annotation(TypedDict, total=False):
     """One annotation; see the module for its members."""
 
-    labels: Required[list[Label]]
+    labels: Required[list[AnnotationLabel]]
     box: Sequence[float] | Sequence[Point]
     polygon: Sequence[Any]
     raster: Raster
@@ -87,7 +87,7 @@ def parts(annotation: Annotation) -> list[list[Ring]]:
     return [list(polygon)] if isinstance(first[0], float | int) else [list(part) for part in polygon]
 
 
-def whole_item_labels(annotations: Annotations) -> Iterator[Label]:
+def whole_item_labels(annotations: Annotations) -> Iterator[AnnotationLabel]:
     """Yield the labels of the annotations without a geometry."""
     for annotation in annotations:
         if geometry(annotation) is None:

@@ -84,7 +84,7 @@ class StepAlignmentParams(EmbeddingParams):
 
 
 @dataclass(frozen=True)
-class Steps:
+class FoundProcedures:
     """The procedures found in a row.
 
     Attributes:
@@ -235,7 +235,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         except OutOfMemory as error:
             return RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, str(error))
 
-    async def _by_judge(self, row: Row, judge: Judge) -> Steps:
+    async def _by_judge(self, row: Row, judge: Judge) -> FoundProcedures:
         answer = row.actual_answer or ""
         chunks = [chunk.content for chunk in row.retrieved_context if chunk.content.strip()]
         ours = await self._ask(judge, [answer])
@@ -250,7 +250,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         lists = [[step.strip() for step in steps if step.strip()][:MOST_STEPS] for steps in reply.procedures]
         return [Procedure(tuple(_located(step, texts) for step in steps)) for steps in lists if steps]
 
-    def _compare(self, row: Row, steps: Steps, vectors: Vectors) -> RowScore:
+    def _compare(self, row: Row, steps: FoundProcedures, vectors: Vectors) -> RowScore:
         answer = steps.answer.steps if steps.answer else ()
         chosen = _closest(row, steps, vectors)
         context = chosen.steps if chosen else ()
@@ -286,14 +286,14 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         return RowScore(values, Evidence(message, spans, data), _doubts(answer, context))
 
 
-def _by_expressions(row: Row) -> Steps:
+def _by_expressions(row: Row) -> FoundProcedures:
     return _steps(
         procedures(row.actual_answer or ""), joined([procedures(chunk.content) for chunk in row.retrieved_context])
     )
 
 
-def _steps(answer: Sequence[Procedure], context: Sequence[Procedure]) -> Steps:
-    return Steps(tuple(answer), tuple(context), _number(answer), _number(context))
+def _steps(answer: Sequence[Procedure], context: Sequence[Procedure]) -> FoundProcedures:
+    return FoundProcedures(tuple(answer), tuple(context), _number(answer), _number(context))
 
 
 def _number(found: Sequence[Procedure]) -> int:
@@ -301,9 +301,9 @@ def _number(found: Sequence[Procedure]) -> int:
     return sum(map(len, {tuple(step.text for step in procedure.steps) for procedure in found}))
 
 
-def _together(one: Steps, other: Steps) -> Steps:
+def _together(one: FoundProcedures, other: FoundProcedures) -> FoundProcedures:
     """Return the procedures found in the same row in two ways, which both find most steps."""
-    return Steps(
+    return FoundProcedures(
         one.procedures + other.procedures,
         one.context + other.context,
         max(one.in_answer, other.in_answer),
@@ -311,19 +311,19 @@ def _together(one: Steps, other: Steps) -> Steps:
     )
 
 
-def _texts(row: Row, steps: Steps) -> Iterable[str]:
+def _texts(row: Row, steps: FoundProcedures) -> Iterable[str]:
     yield _query(row, steps)
     for procedure in (*steps.context, *([steps.answer] if steps.answer else ())):
         yield procedure.text
         yield from (step.text for step in procedure.steps)
 
 
-def _query(row: Row, steps: Steps) -> str:
+def _query(row: Row, steps: FoundProcedures) -> str:
     """Return the text by which the context's procedure is chosen."""
     return steps.answer.text if steps.answer else row.actual_answer or ""
 
 
-def _closest(row: Row, steps: Steps, vectors: Vectors) -> Procedure | None:
+def _closest(row: Row, steps: FoundProcedures, vectors: Vectors) -> Procedure | None:
     """Return the context's procedure that is most similar to the answer's, the longest of equals."""
     if not steps.context:
         return None

@@ -11,7 +11,6 @@ from typing import Final
 import click
 
 from leadline.cli import examinations
-from leadline.cli import examined_setup as setup
 from leadline.cli.examinations import Examination, State, diagnose
 from leadline.flows.command.output import clean, print_json
 from leadline.flows.command.session import Session, session_options
@@ -50,11 +49,11 @@ def _examinations(store: str | None, *, ask: bool) -> list[tuple[str, Examinatio
     return [
         ("python", examinations.examine_python),
         ("extras", examinations.examine_extras),
-        ("weights", setup.examine_weights),
-        ("leadline.toml", setup.examine_settings),
-        ("judge", partial(setup.examine_judges, ask=ask)),
-        ("server", setup.examine_server),
-        ("store", partial(setup.examine_store, store)),
+        ("weights", examinations.examine_weights),
+        ("leadline.toml", examinations.examine_settings),
+        ("judge", partial(examinations.examine_judges, ask=ask)),
+        ("server", examinations.examine_server),
+        ("store", partial(examinations.examine_store, store)),
         ("disk", partial(examinations.examine_disk, folder)),
         ("clock", partial(examinations.examine_clock, folder)),
         ("limits", examinations.examine_limits),

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.cli.examinations import State
-from leadline.cli.examined_setup import examine_store
+from leadline.cli.examinations import State, examine_store
 from leadline.deployments.postgres import initialise
 from leadline.deployments.service import FOLDER, WORKERS, Service, default_workers, free_port, main, running
 from leadline.tasks.ground.files import locked

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.judge_client.call_limits import AdaptiveLimiter, Breaker
+from leadline.evaluators.judge_client.call_limits import AdaptiveLimiter, Breaker, KnownLimit, LimitFile
 from leadline.evaluators.judge_client.calls import JudgeRefused, JudgeUnavailable, MemoryLedger
 from leadline.evaluators.judge_client.client import JudgeClient
 from leadline.evaluators.judge_client.http_client import close_connections
-from leadline.evaluators.judge_client.known_limits import KnownLimit, LimitFile
 from leadline.evaluators.judge_client.providers import remote_transport
 from leadline.evaluators.settings import JudgeConfig
 from tests.support.judges.judge_endpoint import GIBBERISH, JudgeEndpoint, at_random, broken, serving, throttled

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.judge_client.known_limits import OLD_S, KnownLimit, LimitFile
+from leadline.evaluators.judge_client.call_limits import OLD_S, KnownLimit, LimitFile
 
 NAME = ("The judge", "openai/judge", "http://localhost:1")
 

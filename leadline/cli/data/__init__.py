@@ -1,1 +1,0 @@
-"""Make datasets: of documents, of reworded cases, and of RGB."""
