@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.agent.databricks_custom import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
+from leadline.evaluators.agent.databricks import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
 from leadline.evaluators.core import EvalContext, get
 from leadline.evaluators.data import ContextChunk, NotApplicable, Row, RowField
 from leadline.evaluators.ground import UsageError
