@@ -6,7 +6,7 @@ loading a small file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +46,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(kind, size, [nulls, _bits(np.fromiter(map(bool, values), np.bool_, size))])
     given = values if nulls is None else (0 if value is None else value for value in values)
     return pa.Array.from_buffers(kind, size, [nulls, pa.py_buffer(np.fromiter(given, kind.to_pandas_dtype(), size))])
+
+
+def table_of(columns: Mapping[str, tuple[Sequence[Any], str]]) -> pa.Table:
+    """Return columns as a table: of each the values, and the name of their type in Arrow."""
+    return pa.table({name: array_of(values, getattr(pa, kind)()) for name, (values, kind) in columns.items()})
 
 
 def scalar_of(value: Any, kind: pa.DataType) -> pa.Scalar:

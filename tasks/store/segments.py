@@ -137,11 +137,9 @@ _Column: TypeAlias = tuple[Sequence[Any], Literal["binary", "float64", "string",
 
 
 def _table(columns: Mapping[str, _Column]) -> pa.Table:
-    import pyarrow as pa
+    from leadline.tasks.ground.arrow_arrays import table_of
 
-    from leadline.tasks.ground.arrow_arrays import array_of
-
-    return pa.table({name: array_of(values, getattr(pa, kind)()) for name, (values, kind) in columns.items()})
+    return table_of(columns)
 
 
 def _explanations(scores: Sequence[StoredScore]) -> dict[str, _Column]:
