@@ -151,20 +151,23 @@ def reduce(
     return points, moved
 
 
-def plane_of(points: npt.NDArray[np.float64]) -> Plane:
-    """Measure a document's points, at least two."""
+def _distances(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the distance of each point from each of the others, of shape ``(n, m)``."""
     from scipy.spatial.distance import cdist
 
-    distances = np.asarray(cdist(points, points))
+    return np.asarray(cdist(one, other))
+
+
+def plane_of(points: npt.NDArray[np.float64]) -> Plane:
+    """Measure a document's points, at least two."""
+    distances = _distances(points, points)
     between = distances[np.triu_indices(len(points), k=1)]
     return Plane(points, distances, float(np.percentile(between, PERCENTILE)), three_segments(distances))
 
 
 def snap(summary: npt.NDArray[np.float64], plane: Plane) -> tuple[int | None, ...]:
     """Return for each summary point the closest document point, or ``None`` when it is not close to it."""
-    from scipy.spatial.distance import cdist
-
-    distances = cdist(summary, plane.points)
+    distances = _distances(summary, plane.points)
     closest = distances.argmin(axis=1)
     return tuple(
         int(place) if distances[row, place] <= plane.near else None for row, place in enumerate(closest.tolist())

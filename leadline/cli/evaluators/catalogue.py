@@ -21,6 +21,7 @@ from leadline.evaluators.judge_client.choice import evaluator_files_of
 from leadline.flows.command.output import clean, number, plain_text, print_json, print_table
 from leadline.flows.command.session import session_options
 from leadline.tasks.publish.trust_cards import TrustCard, read_cards
+from leadline.testing import check_evaluator
 
 CHECK_FAILED: Final = 1
 
@@ -96,8 +97,6 @@ def check(asked: Sequence[str]) -> int:
     Metadata, metrics, absurd texts, values in range, the same score twice: prints one line a check. A check that fails
     leaves with exit code 1. A model that reads a megabyte takes minutes.
     """
-    from leadline.testing import check_evaluator
-
     failed = 0
     for kind in (kind for name in asked for kind in _kinds(name)):
         for found in check_evaluator(kind):
