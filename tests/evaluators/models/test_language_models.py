@@ -126,15 +126,15 @@ def test_texts_after_the_same_context_score_as_if_it_were_read_for_each(
         check(architecture, SHARED)
 
 
-def test_contexts_of_very_different_lengths_fit_the_model_together(folder: Path) -> None:
+def test_contexts_of_very_different_lengths_fit_the_model_together(architecture: Path) -> None:
     passages = [
         *(Passage(" seven" * times, "human: The pump is loud, says the manual. AI:") for times in (200, 190)),
         *(Passage(" seven" * times, LONG[:440]) for times in (1, 2)),
     ]
-    assert all(each.whole for each in check(folder, passages))
+    assert all(each.whole for each in check(architecture, passages))
 
 
-def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_context_is_read_once(architecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     read: list[int] = []
@@ -144,11 +144,11 @@ def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyP
 
     def tokens_read(passages: Sequence[Passage]) -> int:
         read.clear()
-        inference.likelihoods(ref(folder), passages, settings=CPU)
+        inference.likelihoods(ref(architecture), passages, settings=CPU)
         return sum(read)
 
-    inference.likelihoods(ref(folder), [PASSAGES[0]], settings=CPU)
-    ((loaded, _),) = [each for key, each in runtime._models.items() if key[0] == ref(folder)]
+    inference.likelihoods(ref(architecture), [PASSAGES[0]], settings=CPU)
+    ((loaded, _),) = [each for key, each in runtime._models.items() if key[0] == ref(architecture)]
     words = loaded.model.config.vocab_size
     tables = [each for each in loaded.model.modules() if getattr(each, "num_embeddings", 0) == words]
     hooks = [table.register_forward_pre_hook(count) for table in tables]
