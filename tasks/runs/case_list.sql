@@ -43,20 +43,28 @@ ORDER BY
 LIMIT $limit OFFSET $offset;
 
 -- statement: problems
+WITH listed AS MATERIALIZED (
+    SELECT
+        problems.problem_id, problems.severity, problems.type, problems.instrument, evaluators.evaluator,
+        metrics.metric, models.model_key AS model, problems.description, problems.actions, problems.row_ids,
+        count(*) OVER () AS total
+    FROM problems
+    LEFT JOIN evaluators USING (evaluator_id)
+    LEFT JOIN metrics USING (metric_id)
+    LEFT JOIN models USING (model_id)
+    WHERE ($severity IS NULL OR problems.severity = $severity)
+        AND ($model IS NULL OR models.model_key = $model)
+    ORDER BY problems.problem_id
+    LIMIT $limit OFFSET $offset
+), found AS (
+    SELECT problem_id, list(DISTINCT case_key ORDER BY case_key) AS first_cases
+    FROM (SELECT problem_id, unnest(row_ids[:5]) AS row_id FROM listed)
+    JOIN rows USING (row_id)
+    JOIN cases USING (case_id)
+    GROUP BY problem_id
+)
 SELECT
-    problems.problem_id AS problem, problems.severity, problems.type, problems.instrument, evaluators.evaluator,
-    metrics.metric, models.model_key AS model, problems.description, problems.actions, len(problems.row_ids) AS n_rows,
-    (
-        SELECT list(DISTINCT cases.case_key ORDER BY cases.case_key)
-        FROM rows JOIN cases USING (case_id)
-        WHERE rows.row_id IN (SELECT unnest(problems.row_ids[:5]))
-    ) AS first_cases,
-    count(*) OVER () AS total
-FROM problems
-LEFT JOIN evaluators USING (evaluator_id)
-LEFT JOIN metrics USING (metric_id)
-LEFT JOIN models USING (model_id)
-WHERE ($severity IS NULL OR problems.severity = $severity)
-    AND ($model IS NULL OR models.model_key = $model)
-ORDER BY problems.problem_id
-LIMIT $limit OFFSET $offset;
+    problem_id AS problem, severity, type, instrument, evaluator, metric, model, description, actions,
+    len(row_ids) AS n_rows, first_cases, total
+FROM listed LEFT JOIN found USING (problem_id)
+ORDER BY problem_id;

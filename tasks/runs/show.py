@@ -6,12 +6,15 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 from leadline.tasks.db import open_run, records, show_row_scores, sql
 from leadline.tasks.runs.run_facts import summary
 from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags", "messages", "history")
 _OUTCOMES: Final = ("failed", "unscored", "scored", "passed", "not_applicable")
@@ -33,6 +36,23 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
     return summary(run) | found
 
 
+def board_and_problems(store: Store, run: Run, most: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+    """Return a run's leaderboard, its first problems and how many it has.
+
+    Args:
+        most: Problems at most.
+
+    Raises:
+        UsageError: The run has no results yet, or another version made it.
+        StoreError: Another process writes the run just now.
+    """
+    with open_run(store, run, read_only=True) as connection:
+        problems, total = _page(
+            connection, sql("case_list/problems"), {"severity": None, "model": None}, limit=most, offset=0
+        )
+        return _decoded(records(connection, sql("show/board"))), problems, total
+
+
 def case(store: Store, run: Run, key: str) -> dict[str, Any]:
     """Return a case with each model's answer and every score of it, with what the score rests on.
 
@@ -40,18 +60,23 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
         UsageError: The run's dataset has no such case.
     """
     with open_run(store, run, read_only=True) as connection:
-        cases = _decoded(records(connection, sql("show/case"), [key]))
-        if not cases:
-            near = [line["case_key"] for line in records(connection, sql("show/near"), [key])]
-            raise UsageError(
-                f"Run {run.id} has no case {key!r}.",
-                hint=f"The nearest: {', '.join(near)}." if near else "",
-                code=ErrorCode.QUERY_NO_CASE,
-            )
-        found = {
-            name: _decoded(records(connection, sql(f"show/{name}"), [cases[0]["case_id"]]))
-            for name in ("answers", "scores", "evidence")
-        }
+        return case_in(connection, run, key)
+
+
+def case_in(connection: DuckDBPyConnection, run: Run, key: str) -> dict[str, Any]:
+    """Return the same as :func:`case` from a run's database that is open."""
+    cases = _decoded(records(connection, sql("show/case"), [key]))
+    if not cases:
+        near = [line["case_key"] for line in records(connection, sql("show/near"), [key])]
+        raise UsageError(
+            f"Run {run.id} has no case {key!r}.",
+            hint=f"The nearest: {', '.join(near)}." if near else "",
+            code=ErrorCode.QUERY_NO_CASE,
+        )
+    found = {
+        name: _decoded(records(connection, sql(f"show/{name}"), [cases[0]["case_id"]]))
+        for name in ("answers", "scores", "evidence")
+    }
     why = {(line.pop("row_id"), line.pop("evaluator"), line.pop("trial")): line for line in found["evidence"]}
     answers = {answer.pop("row_id"): answer | {"scores": []} for answer in found["answers"]}
     for score in found["scores"]:
@@ -158,7 +183,8 @@ def list_cases(
         StoreError: Another process writes the run just now.
     """
     asked = {"evaluator": evaluator, "metric": metric, "model": model, "outcome": outcome, "problem": problem}
-    return _page(store, run, sql("case_list/cases"), asked, limit, offset)
+    with open_run(store, run, read_only=True) as connection:
+        return _page(connection, sql("case_list/cases"), asked, limit, offset)
 
 
 def list_problems(
@@ -175,13 +201,13 @@ def list_problems(
         UsageError: The run has no results yet, or another version made it.
         StoreError: Another process writes the run just now.
     """
-    return _page(store, run, sql("case_list/problems"), {"severity": severity, "model": model}, limit, offset)
+    with open_run(store, run, read_only=True) as connection:
+        return _page(connection, sql("case_list/problems"), {"severity": severity, "model": model}, limit, offset)
 
 
 def _page(
-    store: Store, run: Run, statement: str, asked: dict[str, Any], limit: int, offset: int
+    connection: DuckDBPyConnection, statement: str, asked: dict[str, Any], limit: int, offset: int
 ) -> tuple[list[dict[str, Any]], int]:
-    with open_run(store, run, read_only=True) as connection:
-        lines = records(connection, statement, asked | {"limit": limit, "offset": offset})
+    lines = records(connection, statement, asked | {"limit": limit, "offset": offset})
     totals = [line.pop("total") for line in lines]
     return lines, totals[0] if totals else offset

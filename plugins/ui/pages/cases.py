@@ -22,7 +22,7 @@ from leadline.tasks.collect.suite_file import ENDING
 from leadline.tasks.db import connect, open_run, records, sql
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.run_index import RunLine
-from leadline.tasks.runs.show import case as all_of_case
+from leadline.tasks.runs.show import case_in
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -46,6 +46,9 @@ LONGEST: Final = 4_000_000
 """Characters of a conversation's JSON that is read to be drawn."""
 
 OUTCOMES: Final = ("fails", "passes", "scored", "unscored", "not applicable")
+
+RANKED: Final = ("fails", "unscored", "scored", "passes", "not applicable")
+"""The outcomes in the order of a list; the table ``hits`` has their places."""
 
 FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem", "slice", "cluster", "threshold")
 
@@ -86,12 +89,16 @@ def routes(site: Site) -> list[Route]:
 
     def case(request: Request) -> Response:
         line = site.run(request.path_params["name"])
-        found = all_of_case(site.store, site.store.run(line.id), request.query_params.get("case", "")[:2000])
+        run = site.store.run(line.id)
+        with open_run(site.store, run, read_only=True) as connection:
+            found = case_in(connection, run, request.query_params.get("case", "")[:2000])
+            talks = _dialogues(connection, found["case_id"])
+            judged = {name for (name,) in connection.execute(sql("ui_cases/judged_evaluators")).fetchall()}
         for answer in found["answers"]:
             answer |= shown_answer(answer)
         return site.page(
-            request, "case.html", run=line, case=found, talks=_dialogues(site, line, found["case_id"]),
-            judged=_judged(site, line), suites=suites_for(request),
+            request, "case.html", run=line, case=found, talks=talks, judged=judged,
+            suites=suites_for(request),
         )  # fmt: skip
 
     return [shows("/cases", show), shows("/runs/{name}/case", case)]
@@ -169,8 +176,9 @@ def _find_everywhere(
     if not present:
         return [], 0
     files = {table: [str(folder / f"{table}.parquet") for folder in present] for table in ("cases", "rows")}
+    finders = _finders(words)
     everywhere = sql("ui_cases/everywhere").format(
-        in_answer=_all("{in_answer}", words), in_case=_all("{in_case}", words)
+        **{part: " AND ".join(finder[part] for finder in finders) for part in ("in_answer", "in_case")}
     )
     with connect() as connection:
         lines = records(connection, everywhere, {**files, **_named(words), "limit": limit, "offset": offset})
@@ -183,14 +191,15 @@ def _named(words: Sequence[str]) -> dict[str, str]:
     return {f"word_{place}": word for place, word in enumerate(words)}
 
 
-def _all(condition: str, words: Sequence[str]) -> str:
-    """Return the condition that another holds for every word."""
-    parts = {"in_case": sql("ui_cases/in_case"), "in_answer": sql("ui_cases/in_answer")}
-    held = [
-        condition.format(word=name, **{part: text.format(word=name) for part, text in parts.items()})
-        for name in _named(words)
-    ]
-    return " AND ".join(held) or "true"
+def _finders(words: Sequence[str]) -> list[dict[str, str]]:
+    """Return for each word its name and the conditions that it stands in an answer, a question, a question or key."""
+    found = []
+    for name, word in _named(words).items():
+        finds = sql("ui_cases/stands_in" if word.upper() != word else "ui_cases/stands_as_it_is_in")
+        texts = {"in_answer": "actual_answer", "in_question": "question", "in_key": "case_key"}
+        parts = {part: finds.format(text=text, word=name) for part, text in texts.items()}
+        found.append({"word": name, **parts, "in_case": sql("ui_cases/in_case").format(**parts)})
+    return found
 
 
 def _filter(wanted: Mapping[str, str]) -> CaseFilter:
@@ -239,42 +248,110 @@ def find_rows(
         limit: Answers at most.
         offset: Answers before them.
     """
-    ((trials,),) = connection.execute(sql("ui_cases/metric_trials"), {"metric": metric["metric_id"]}).fetchall()
-    measured = sql("ui_cases/measured_often") if trials else sql("ui_cases/measured_once")
-    asked: dict[str, Any] = {
-        "metric": metric["metric_id"], "threshold": metric["threshold"], "upper": metric["higher_is_better"],
-        "outcome": chosen.outcome, "model": chosen.model, "question": chosen.question, "problem": chosen.problem,
-        "slice": chosen.slice, **_named(chosen.words),
-    }  # fmt: skip
-    cluster = "true"
-    if chosen.cluster is not None:
-        cluster = sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters"))
-        asked["cluster"] = chosen.cluster
-    hits = sql("ui_cases/hits").format(
-        measured=measured, words=_all(sql("ui_cases/has_words"), chosen.words), cluster=cluster
-    )
-    connection.execute(hits, asked)
-    place = {"upper": metric["higher_is_better"], "limit": limit, "offset": offset}
-    found = records(connection, sql("ui_cases/found"), place)
+    if chosen == CaseFilter() and (page := _every_row(connection, limit, offset)):
+        found, total = page
+    else:
+        _find_hits(connection, chosen, metric)
+        ((total,),) = connection.execute("SELECT count(*) FROM hits").fetchall()
+        found = _page_of_hits(connection, metric, total, limit, offset)
     if not found:
-        return [], connection.execute("SELECT count(*) FROM hits").fetchall()[0][0]
+        return [], total
     ids = {"rows": [line["row_id"] for line in found]}
     texts = {line.pop("row_id"): line for line in records(connection, sql("ui_cases/texts"), ids)}
     failing = {line["row_id"]: line["names"] for line in records(connection, sql("ui_cases/failing_metrics"), ids)}
     lines = [line | texts[line["row_id"]] | {"failing": failing.get(line["row_id"], [])} for line in found]
-    return lines, found[0]["total"]
+    return lines, total
 
 
-def _judged(site: Site, line: RunLine) -> set[str]:
-    """Return the evaluators of a run that ask a judge."""
-    with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
-        return {evaluator for (evaluator,) in connection.execute(sql("ui_cases/judged_evaluators")).fetchall()}
+def _every_row(connection: DuckDBPyConnection, limit: int, offset: int) -> tuple[list[dict[str, Any]], int] | None:
+    """Return a page of all rows and how many there are, ``None`` where their numbers have gaps."""
+    (rows,) = records(connection, sql("ui_cases/extent"))
+    if rows["last"] - rows["first"] + 1 != rows["total"]:
+        return None
+    first = rows["first"] + offset
+    return records(connection, sql("ui_cases/listed"), {"first": first, "last": first + limit - 1}), rows["total"]
 
 
-def _dialogues(site: Site, line: RunLine, case_id: int) -> dict[str, list[DialogueLine]]:
+def _find_hits(connection: DuckDBPyConnection, chosen: CaseFilter, metric: Mapping[str, Any]) -> None:
+    """Create the table ``hits`` of the rows that fit: ``row_id``, ``value`` and the place of ``outcome`` in RANKED."""
+    finders = _finders(chosen.words)
+    asked: dict[str, Any] = {
+        "threshold": metric["threshold"], "upper": metric["higher_is_better"], **_named(chosen.words),
+        "outcome": None if chosen.outcome is None else [*RANKED, chosen.outcome].index(chosen.outcome),
+    }  # fmt: skip
+    failing = "" if chosen.question is None else _failing(connection, chosen.question, asked)
+    filters = [sql("ui_cases/has_word").format(**finder) for finder in finders]
+    conditions = {
+        "model": sql("ui_cases/of_model"),
+        "problem": sql("ui_cases/of_problem"),
+        "slice": sql("ui_cases/of_slice"),
+        "question": sql("ui_cases/of_question").format(failing=failing),
+        "cluster": sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters")),
+    }
+    for name, condition in conditions.items():
+        if (wanted := getattr(chosen, name)) is not None:
+            asked |= {} if name == "question" else {name: wanted}
+            filters.append(condition)
+    by_number = not (chosen.words or chosen.model or chosen.cluster)
+    if metric["metric_id"] is not None:
+        asked["metric"] = metric["metric_id"]
+        source = _measured(connection, metric["metric_id"], by_number=by_number)
+    elif chosen.question is not None and by_number:
+        source = sql("ui_cases/failing_rows").format(failing=failing)
+        filters.remove(conditions["question"])
+    else:
+        source = sql("ui_cases/every_row_unmeasured")
+    columns = ", ".join(f"{finder['in_case']} AS {finder['word']}" for finder in finders)
+    in_cases = sql("ui_cases/asked").format(columns=columns) if finders else "SELECT NULL"
+    hits = sql("ui_cases/hits").format(asked=in_cases, source=source, filters=" AND ".join(filters) or "true")
+    connection.execute(hits, asked)
+
+
+def _failing(connection: DuckDBPyConnection, question: str, asked: dict[str, Any]) -> str:
+    """Return the query of the rows that a metric speaks against, and add its thresholds to what is asked."""
+    missed = ["false"]
+    for line in records(connection, sql("ui_cases/deciding"), {"question": question}):
+        limit = f"limit_{line['metric_id']}"
+        asked[limit] = line["threshold"]
+        missed.append(
+            f"(metric_id = {line['metric_id']} AND value {'<' if line['higher_is_better'] else '>'} ${limit})"
+        )
+    return sql("ui_cases/failing").format(missed=" OR ".join(missed))
+
+
+def _measured(connection: DuckDBPyConnection, metric_id: int, *, by_number: bool) -> str:
+    """Return where rows come from with their values of a metric.
+
+    Args:
+        by_number: Whether nothing of a row but its number is asked for.
+    """
+    (scores,) = records(connection, sql("ui_cases/metric_trials"), {"metric": metric_id})
+    measured = sql("ui_cases/measured_often" if scores["trials"] else "ui_cases/measured_once")
+    (rows,) = records(connection, sql("ui_cases/extent"))
+    every = scores["trials"] == 0 and scores["total"] == rows["total"]
+    return sql("ui_cases/measured_rows" if by_number and every else "ui_cases/every_row").format(measured=measured)
+
+
+def _page_of_hits(
+    connection: DuckDBPyConnection, metric: Mapping[str, Any], total: int, limit: int, offset: int
+) -> list[dict[str, Any]]:
+    """Return a page of the table ``hits``, read from its nearer end, since all before it is sorted."""
+    limit = min(limit, max(0, total - offset))
+    backwards = offset > total // 2
+    place = {
+        "upper": metric["higher_is_better"], "limit": limit,
+        "offset": total - offset - limit if backwards else offset,
+    }  # fmt: skip
+    way = "DESC NULLS FIRST" if backwards else "ASC NULLS LAST"
+    found = records(connection, sql("ui_cases/found").format(way=way), place) if limit else []
+    for line in found:
+        line["outcome"] = None if line["outcome"] is None else RANKED[line["outcome"]]
+    return found[::-1] if backwards else found
+
+
+def _dialogues(connection: DuckDBPyConnection, case_id: int) -> dict[str, list[DialogueLine]]:
     """Return a case's conversations as people read them, by model."""
-    with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
-        found = connection.execute(sql("ui_cases/dialogues"), {"case": case_id, "longest": LONGEST}).fetchall()
+    found = connection.execute(sql("ui_cases/dialogues"), {"case": case_id, "longest": LONGEST}).fetchall()
     return {model: dialogue_of(orjson.loads(messages))[:MOST_MESSAGES] for model, messages in found}
 
 

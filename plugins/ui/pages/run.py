@@ -14,7 +14,7 @@ from leadline.plugins.ui.served_files import answer_with, files_of, folder_of
 from leadline.plugins.ui.site import Site, shows
 from leadline.tasks.runs.run_facts import SYMBOLS, answers_of
 from leadline.tasks.runs.run_index import RunLine
-from leadline.tasks.runs.show import list_problems, overview
+from leadline.tasks.runs.show import board_and_problems
 
 MOST_PROBLEMS: Final = 12
 """Problems on a run's page; the others are in its report."""
@@ -53,8 +53,7 @@ def _findings(site: Site, line: RunLine) -> dict[str, Any]:
     if not line.has_report:
         return nothing
     try:
-        board = overview(site.store, run)["board"]
-        problems, total = list_problems(site.store, run, limit=MOST_PROBLEMS)
+        board, problems, total = board_and_problems(site.store, run, MOST_PROBLEMS)
     except LeadlineError:  # another version made it, or its results were dropped: the record is all there is
         return nothing
     by_metric: dict[tuple[str, str, str], dict[str, Any]] = {}

@@ -57,7 +57,7 @@ FROM metrics JOIN evaluators USING (evaluator_id)
 WHERE evaluator || '.' || metric = $metric AND NOT dataset_level;
 
 -- statement: metric_trials
-SELECT coalesce(max(trial), 0) FROM scores WHERE metric_id = $metric;
+SELECT coalesce(max(trial), 0) AS trials, count(*) AS total FROM scores WHERE metric_id = $metric;
 
 -- statement: measured_once
 -- The values of a metric of which each row has one score.
@@ -67,46 +67,78 @@ SELECT row_id, value, status = 'unscored' AS unscored FROM scores WHERE metric_i
 SELECT row_id, avg(value) AS value, bool_or(status = 'unscored') AS unscored
 FROM scores WHERE metric_id = $metric GROUP BY row_id
 
+-- statement: extent
+SELECT count(*) AS total, coalesce(min(row_id), 0) AS first, coalesce(max(row_id), 0) AS last FROM rows;
+
+-- statement: listed
+-- A page of all rows, whose numbers have no gaps.
+SELECT row_id, NULL::DOUBLE AS value, NULL::VARCHAR AS outcome
+FROM rows WHERE row_id BETWEEN $first AND $last ORDER BY row_id;
+
+-- statement: deciding
+-- The metrics that help to answer a question of the verdict.
+SELECT metric_id, threshold, higher_is_better
+FROM metrics JOIN rules USING (metric_id)
+WHERE rules.question = $question AND rules.role <> 'information' AND NOT dataset_level AND threshold IS NOT NULL;
+
+-- statement: failing
+-- Rows that miss a threshold; values are held against what is written down, in half the time that a join takes.
+SELECT row_id FROM scores WHERE {missed}
+
+-- statement: every_row
+(
+    SELECT rows.*, measured.row_id IS NOT NULL AS is_measured, measured.value, measured.unscored
+    FROM rows LEFT JOIN ({measured}) AS measured USING (row_id)
+) AS rows
+
+-- statement: every_row_unmeasured
+(SELECT *, false AS is_measured, NULL::DOUBLE AS value, false AS unscored FROM rows) AS rows
+
+-- statement: measured_rows
+-- Where a metric has every row, no join is needed.
+(SELECT *, true AS is_measured FROM ({measured})) AS rows
+
+-- statement: failing_rows
+(SELECT DISTINCT row_id, false AS is_measured, NULL::DOUBLE AS value, false AS unscored FROM ({failing})) AS rows
+
 -- statement: hits
--- Rows that fit, only their numbers, so that texts are read for those of the page alone. Names in braces are filled in.
+-- Rows that fit, only their numbers, so that texts are read for those of the page alone. Outcomes are places in
+-- RANKED of cases.py. Names in braces are filled in.
 CREATE OR REPLACE TEMP TABLE hits AS
-WITH measured AS (
-    {measured}
-), failing AS (
-    SELECT row_id
-    FROM scores JOIN metrics USING (metric_id) JOIN rules USING (metric_id)
-    WHERE rules.question = $question AND rules.role <> 'information' AND NOT metrics.dataset_level
-        AND (CASE WHEN higher_is_better THEN value < threshold ELSE value > threshold END)
+WITH asked AS MATERIALIZED (
+    {asked}
 ), judged AS (
     SELECT
-        rows.row_id, measured.value,
+        rows.row_id, value,
         CASE
-            WHEN measured.row_id IS NULL THEN NULL
-            WHEN measured.value IS NULL THEN CASE WHEN measured.unscored THEN 'unscored' ELSE 'not applicable' END
-            WHEN $threshold IS NULL THEN 'scored'
-            WHEN (CASE WHEN $upper THEN measured.value >= $threshold ELSE measured.value <= $threshold END) THEN 'passes'
-            ELSE 'fails'
-        END AS outcome
-    FROM rows
-    LEFT JOIN measured USING (row_id)
-    WHERE ($model IS NULL OR model_id = (SELECT model_id FROM models WHERE model_key = $model))
-        AND ($question IS NULL OR rows.row_id IN (FROM failing))
-        AND ($problem IS NULL OR rows.row_id IN (SELECT unnest(row_ids) FROM problems WHERE problem_id = $problem))
-        AND ($slice IS NULL OR rows.row_id IN (
-            SELECT row_id FROM slice_rows WHERE slice_column || '=' || slice_value = $slice
-        ))
-        AND {cluster}
-        AND {words}
+            WHEN NOT is_measured THEN NULL
+            WHEN value IS NULL THEN CASE WHEN unscored THEN 1 ELSE 4 END
+            WHEN $threshold IS NULL THEN 2
+            WHEN (CASE WHEN $upper THEN value >= $threshold ELSE value <= $threshold END) THEN 3
+            ELSE 0
+        END::TINYINT AS outcome
+    FROM {source}
+    WHERE {filters}
 )
-SELECT row_id, value, outcome FROM judged WHERE $outcome IS NULL OR outcome = $outcome;
+FROM judged WHERE $outcome IS NULL OR outcome = $outcome;
+
+-- statement: of_model
+model_id = (SELECT model_id FROM models WHERE model_key = $model)
+
+-- statement: of_question
+rows.row_id IN ({failing})
+
+-- statement: of_problem
+rows.row_id IN (SELECT unnest(row_ids) FROM problems WHERE problem_id = $problem)
+
+-- statement: of_slice
+rows.row_id IN (SELECT row_id FROM slice_rows WHERE slice_column || '=' || slice_value = $slice)
 
 -- statement: found
--- The worst by the metric come first.
-SELECT row_id, value, outcome, (SELECT count(*) FROM hits) AS total
+-- The worst by the metric come first, or last to read the list from its end.
+SELECT row_id, value, outcome
 FROM hits
-ORDER BY
-    CASE outcome WHEN 'fails' THEN 0 WHEN 'unscored' THEN 1 WHEN 'scored' THEN 2 WHEN 'passes' THEN 3 ELSE 4 END,
-    CASE WHEN $upper THEN value ELSE -value END NULLS LAST, row_id
+ORDER BY coalesce(outcome, 4) {way}, CASE WHEN $upper THEN value ELSE -value END {way}, row_id {way}
 LIMIT $limit OFFSET $offset;
 
 -- statement: texts
@@ -116,18 +148,25 @@ SELECT
 FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)
 WHERE rows.row_id IN (SELECT unnest($rows::UINTEGER[]));
 
--- statement: has_words
--- Names in braces are filled in: one line for each word of a search. A pattern finds a word in half the time that texts in
--- small letters take.
-(rows.case_id IN (SELECT case_id FROM cases WHERE {in_case})
-    OR {in_answer}
-    OR len(list_filter(rows.retrieved_context, lambda chunk: contains(lower(chunk.content), ${word}))) > 0)
+-- statement: asked
+-- Which words of a search stand in the question of a case. Names in braces are filled in.
+SELECT case_id, {columns} FROM cases
+
+-- statement: has_word
+(rows.case_id IN (SELECT case_id FROM asked WHERE {word}) OR {in_answer}
+    OR (len(rows.retrieved_context) > 0
+        AND len(list_filter(rows.retrieved_context, lambda chunk: contains(lower(chunk.content), ${word}))) > 0))
 
 -- statement: in_case
-(regexp_matches(question, '(?i)' || regexp_escape(${word})) OR regexp_matches(case_key, '(?i)' || regexp_escape(${word})))
+({in_question} OR {in_key})
 
--- statement: in_answer
-coalesce(regexp_matches(actual_answer, '(?i)' || regexp_escape(${word})), false)
+-- statement: stands_in
+-- A pattern finds a word in half the time that texts in small letters take.
+coalesce(regexp_matches({text}, '(?i)' || regexp_escape(${word})), false)
+
+-- statement: stands_as_it_is_in
+-- A word without letters, in half the time of a pattern.
+coalesce(contains({text}, ${word}), false)
 
 -- statement: failing_metrics
 -- The metrics that the page's rows fail, worst role first.
@@ -143,22 +182,26 @@ GROUP BY row_id;
 WITH asked AS (
     SELECT filename, case_id, case_key, question FROM read_parquet($cases, filename = true)
 ), answered AS MATERIALIZED (
-    SELECT parse_path(filename)[-2] AS dataset, case_id, left(any_value(actual_answer), 300) AS answer
+    SELECT filename, case_id, left(any_value(actual_answer), 300) AS answer
     FROM read_parquet($rows, filename = true)
     WHERE {in_answer}
     GROUP BY ALL
+), named AS MATERIALIZED (
+    SELECT regexp_replace(filename, 'rows.parquet$', 'cases.parquet') AS filename, case_id, answer FROM answered
 ), found AS (
-    SELECT parse_path(filename)[-2] AS dataset, case_id FROM asked WHERE {in_case}
+    SELECT filename, case_id FROM asked WHERE {in_case}
     UNION
-    SELECT dataset, case_id FROM answered
+    SELECT filename, case_id FROM named
+), placed AS MATERIALIZED (
+    SELECT filename, case_id, case_key, question, count(*) OVER () AS total
+    FROM found JOIN asked USING (filename, case_id)
+    ORDER BY filename, case_key
+    LIMIT $limit OFFSET $offset
 )
 SELECT
-    found.dataset, case_key AS "case", left(question, 300) AS question, answer, count(*) OVER () AS total
-FROM found
-JOIN asked ON asked.case_id = found.case_id AND parse_path(asked.filename)[-2] = found.dataset
-LEFT JOIN answered ON answered.case_id = found.case_id AND answered.dataset = found.dataset
-ORDER BY found.dataset, case_key
-LIMIT $limit OFFSET $offset;
+    parse_path(placed.filename)[-2] AS dataset, case_key AS "case", left(question, 300) AS question, answer, total
+FROM placed LEFT JOIN named USING (filename, case_id)
+ORDER BY dataset, case_key;
 
 -- statement: dialogues
 SELECT model_key, messages

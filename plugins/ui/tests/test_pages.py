@@ -19,7 +19,9 @@ from leadline.evaluators.ground import StoreError
 from leadline.evaluators.judge_client.calls import Reply
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.marked_text import TextMark, marked, word_differences
+from leadline.plugins.ui.pages import cases
 from leadline.plugins.ui.pages.runs import PAGE
+from leadline.tasks.db import connect, literal, open_run
 from leadline.tasks.ledger.ledger import open_ledger
 from leadline.tasks.runs import run_index
 from leadline.tasks.store.store import Run, Store
@@ -502,3 +504,62 @@ def test_a_bucket_that_does_not_answer_is_said_so(store: Store, monkeypatch: pyt
     monkeypatch.setattr(run_index.RunIndex, "lines", fail)
     answer = web.get("/")
     assert (answer.status_code, "secret" in answer.text) == (503, False)
+
+
+LISTED: list[dict[str, Any]] = [
+    {
+        "case": f"c{number}",
+        "model": model,
+        "question": f"Berth {number}?",
+        "answer": f"At {number * 7}.",
+        "context": text,
+    }
+    for number in range(5)
+    for model, text in (("alpha", ["the 1999 table"] if number == 3 else []), ("beta", []))
+]
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, list(range(10))),
+        ({"metric": "bleu.bleu_1"}, [3, 9, 8, 1, 4, 2, 0, 5, 6, 7]),
+        ({"metric": "bleu.bleu_1", "outcome": "passes"}, [2, 0]),
+        ({"metric": "bleu.bleu_1", "outcome": "none"}, []),
+        ({"metric": "bleu.bleu_1", "model": "beta"}, [3, 9, 1, 5, 7]),
+        ({"question": "right"}, [1, 3, 8, 9]),
+        ({"question": "right", "model": "alpha"}, [8]),
+        ({"q": "BERTH at"}, list(range(10))),
+        ({"q": "14 berth"}, [4, 5]),
+        ({"q": "1999"}, [6]),
+        ({"q": "c3 21 1999"}, [6]),
+    ],
+)
+def test_every_page_of_a_search_is_a_part_of_one_list_whatever_end_it_is_read_from(
+    store: Store, wanted: dict[str, str], expected: list[int], gaps: bool
+) -> None:
+    run = make_run(store, "20260101-a", answers=LISTED, values=(0.9, 0.4, 0.8, 0.0, None))
+    if gaps:
+        with connect() as connection:
+            path = store.dataset(run.read()["dataset"]) / "rows.parquet"
+            kept = "SELECT * REPLACE ((row_id * 2)::UINTEGER AS row_id)"
+            connection.execute(f"CREATE TABLE t AS {kept} FROM read_parquet({literal(path)})")
+            connection.execute(f"COPY t TO {literal(path)} (FORMAT parquet)")
+    with duckdb.connect(str(run.database)) as connection:
+        connection.execute("INSERT INTO scores SELECT 0, unnest([8, 9]), 0, 'scored', NULL, unnest([0.3, 0.2])")
+        if gaps:
+            connection.execute("UPDATE scores SET row_id = row_id * 2")
+    chosen = cases._filter({name: wanted.get(name, "") for name in cases.FILTERS})
+    with open_run(store, run, read_only=True) as connection:
+        metric = cases._metric(connection, chosen)
+        (found, total), *parts = (
+            cases.find_rows(connection, chosen, metric, limit, offset)
+            for limit, offset in ((100, 0), (3, 0), (3, 3), (3, 6), (3, 9), (3, 12))
+        )
+    places = [LISTED.index(next(one for one in LISTED if (one["case"], one["model"]) == (line["case"], line["model"])))
+              for line in found]  # fmt: skip
+    assert places == expected
+    assert total == len(expected)
+    assert [line for lines, _ in parts for line in lines] == found
+    assert {count for _, count in parts} == {total}
