@@ -26,7 +26,7 @@ ROLES: Final = ("viewer", "labeller", "editor")
     help="Environment variable with the token; without one it is drawn.",
 )
 @click.option(
-    "--users", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    "--users", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", envvar="LEADLINE_UI_USERS",
     help="File of people with roles and hashed passwords, who sign in by name instead of by the token.",
 )  # fmt: skip
 @click.option(
@@ -38,18 +38,21 @@ ROLES: Final = ("viewer", "labeller", "editor")
     "--proxy-from", multiple=True, metavar="NETWORK", default=("127.0.0.0/8", "::1/128"), show_default=True,
     help="Addresses of that proxy.",
 )  # fmt: skip
-@click.option("--oidc-issuer", metavar="URL", help="OpenID Connect provider at which people sign in.")
-@click.option("--oidc-client", metavar="ID", help="The id that this server has there.")
+@click.option(
+    "--oidc-issuer", metavar="URL", envvar="LEADLINE_OIDC_ISSUER",
+    help="OpenID Connect provider at which people sign in.",
+)  # fmt: skip
+@click.option("--oidc-client", metavar="ID", envvar="LEADLINE_OIDC_CLIENT", help="The id that this server has there.")
 @click.option(
     "--oidc-secret-env", default="LEADLINE_OIDC_SECRET", show_default=True, metavar="NAME",
     help="Environment variable with its secret there; a public client has none.",
 )  # fmt: skip
 @click.option(
-    "--oidc-role-claim", metavar="NAME",
+    "--oidc-role-claim", metavar="NAME", envvar="LEADLINE_OIDC_ROLE_CLAIM",
     help="Claim with people's roles, such as groups: viewer, labeller, editor, or leadline-editor and so on.",
 )  # fmt: skip
 @click.option(
-    "--oidc-name-claim", default="email", show_default=True, metavar="NAME",
+    "--oidc-name-claim", default="email", show_default=True, metavar="NAME", envvar="LEADLINE_OIDC_NAME_CLAIM",
     help="Claim with the name under which people are known, here and in --users; an email must be verified.",
 )  # fmt: skip
 @session_options

@@ -103,9 +103,9 @@ def test_a_secret_is_known_to_those_alone_who_need_it() -> None:
     assert holders("LEDGER_PASSWORD") == {"postgres", "telemetry"} | workers
     assert holders("REDIS_PASSWORD") == {"redis", "server"}
     assert holders("STORAGE_ROOT_PASSWORD") == {"storage", "bucket"}
-    assert holders("STORAGE_PASSWORD") == {"bucket"} | workers
-    assert holders("STORAGE_READER_PASSWORD") == {"bucket", "reports", "notify", "telemetry"}
-    assert holders("LEADLINE_UI_TOKEN") == {"reports"}
+    assert holders("STORAGE_PASSWORD") == {"bucket", "reports"} | workers
+    assert holders("STORAGE_READER_PASSWORD") == {"bucket", "notify", "telemetry"}
+    assert holders("LEADLINE_UI_TOKEN") == holders("LEADLINE_OIDC_SECRET") == {"reports"}
     assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
     assert holders("PREFECT_AUTH") == {"server", "deploy", "notify", "webhook", "telemetry"} | workers
 
