@@ -128,6 +128,7 @@ async def _unusable(site: Site, request: Request, error: Any) -> Response:
 
 async def _unavailable(site: Site, request: Request, error: Any) -> Response:
     _log.warning("%s: %s", request.url.path, error)
-    where = "Prefect does not answer" if error.code is ErrorCode.SERVER_NONE else "The store cannot be read"
-    title, text = f"{where} now", "Try again in a moment."
+    store = "The store cannot be read" if request.method in READING else "The store takes nothing"
+    where = "Prefect does not answer" if error.code is ErrorCode.SERVER_NONE else store
+    title, text = f"{where} now", "Try again in a moment; the server's log says why."
     return site.page(request, "trouble.html", status=503, title=title, text=text)

@@ -1,15 +1,14 @@
 """The audit log: what people did on the pages and who was refused, apart from the server's own log.
 
-Each host appends to files of its own, ``audit/<month>-<host>-<part>.jsonl`` in the store: one line of JSON each time,
-which begins with the time, so that lines sort as they are.
+Each server appends to files of its own, ``audit/<month>-<server>-<part>.jsonl`` in the store: one line of JSON each
+time, which begins with the time, so that lines sort as they are.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import socket
+import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -60,9 +59,14 @@ class AuditEntry:
 
 @dataclass
 class AuditLog:
-    """The audit log of a store."""
+    """The audit log of a store.
+
+    Attributes:
+        server: Part of the names of this server's files, drawn anew: no other has it, on this host or elsewhere.
+    """
 
     store: Store
+    server: str = field(default_factory=lambda: secrets.token_hex(4))
     _refused: dict[str, int] = field(default_factory=dict)
     _shares: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     """Uploads one after the other, so that nobody waits for a bucket."""
@@ -111,21 +115,20 @@ class AuditLog:
         self._refused = {today: count}
 
     def entries(self, first: int = 0, number: int = 50) -> tuple[list[AuditEntry], int]:
-        """Return entries, the newest first, with the number of all.
+        """Return entries, the newest first, with the number of all; of a bucket that does not answer, those here.
 
         Args:
             first: Entries that are left out before them.
             number: The most that are returned.
         """
         if self.store.remote:
-            self._shares.submit(self.store.sync, [self.folder]).result(timeout=SHARE_S)
+            self._shares.submit(self._gather).result(timeout=SHARE_S)
         lines = [line for path in self.folder.glob("*.jsonl") for line in path.read_bytes().splitlines()]
         lines.sort(reverse=True)
         return list(_read(lines[first : first + number])), len(lines)
 
     def _part(self, month: str) -> Path:
-        host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-        parts = sorted(self.folder.glob(f"{month}-{host}-*.jsonl"))
+        parts = sorted(self.folder.glob(f"{month}-{self.server}-*.jsonl"))
         if parts and parts[-1].stat().st_size < PART:
             return parts[-1]
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,13 +136,20 @@ class AuditLog:
         for path in self.folder.glob("*.jsonl"):
             if path.name[:7] < oldest:
                 self._shares.submit(self.store.discard, path)
-        return self.folder / f"{month}-{host}-{len(parts):04}.jsonl"
+        return self.folder / f"{month}-{self.server}-{len(parts):04}.jsonl"
 
     def _share(self, path: Path) -> None:
         try:
             self.store.push([path])
         except LeadlineError as error:
             _log.error("The audit log cannot be brought to the bucket: %s", error)
+
+    def _gather(self) -> None:
+        """Bring the files of other servers here; this one's are ahead of the bucket's."""
+        try:
+            self.store.sync([self.folder], own=f"*-{self.server}-*")
+        except LeadlineError as error:
+            _log.error("The audit log cannot be brought from the bucket: %s", error)
 
 
 def address_of(request: Request) -> str:

@@ -125,7 +125,7 @@ def serve_store(store: Store, host: str, ports: tuple[int, ...], entrance: Entra
     with listener(host, *ports) as listening:
         number = listening.getsockname()[1]
         token = entrance.token or secrets.token_urlsafe(24)
-        tries = Tries(AuditLog(store).refuse)
+        tries = Tries(pages.state.audit.refuse)
         home = ui_address() or f"http://{f'[{host}]' if ':' in host else host}:{number}"
         doorkeeper = entrance.doorkeeper(token, f"leadline-ui-{number}", tries, home, secure=secure, base=base)
         loopback = host in ("127.0.0.1", "::1", "localhost")

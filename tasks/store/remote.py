@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
@@ -89,17 +90,21 @@ class Remote:
         else:
             self.push_folder(folder, last)
 
-    def sync(self, folders: Sequence[Path]) -> None:
+    def sync(self, folders: Sequence[Path], own: str = "") -> None:
         """Copy the immutable files of folders to the side that lacks them.
 
         Of a file with different sizes on both sides the bucket's is taken: a worker scored its chunk again.
+
+        Args:
+            own: Pattern of the names of files of which ours is taken, and not pushed here.
         """
         there: dict[str, int] = {}
         for listed in _each(folders, lambda folder: self.bucket.objects(self._name(folder))):
             there |= listed
         here = {self._name(path): path.stat().st_size for folder in folders for path in _files(folder)}
-        _each([name for name, size in there.items() if here.get(name) != size], self._get)
-        self.push(self.root / name for name in here if name not in there)
+        ours = {name for name in here if own and fnmatchcase(name, own)}
+        _each([name for name, size in there.items() if here.get(name) != size and name not in ours], self._get)
+        self.push(self.root / name for name in here if name not in there and name not in ours)
 
     def mirror(self, folder: Path) -> None:
         """Make a local folder equal to the one in the bucket."""

@@ -438,10 +438,26 @@ class Store:
         if self.remote:
             self.remote.fetch(paths)
 
-    def sync(self, folders: Iterable[Path]) -> None:
-        """Bring the segments of folders to where they are missing, here or in the bucket."""
+    def sync(self, folders: Iterable[Path], own: str = "") -> None:
+        """Bring the segments of folders to where they are missing, here or in the bucket.
+
+        Args:
+            own: Pattern of the names of files that this process alone writes, and goes on writing: they stay.
+        """
         if self.remote:
-            self.remote.sync(list(folders))
+            self.remote.sync(list(folders), own)
+
+    def share_new(self, path: Path) -> None:
+        """Give a new file to the other hosts; one that the bucket does not take is nowhere.
+
+        Raises:
+            StoreError: The bucket cannot be written.
+        """
+        try:
+            self.push([path])
+        except StoreError:
+            path.unlink(missing_ok=True)
+            raise
 
     def discard(self, path: Path) -> None:
         """Delete a file, on all hosts if there are several; that there is none is fine."""

@@ -14,6 +14,7 @@ from httpx import Response
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from leadline import evaluate
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.audit import AuditLog
 from leadline.plugins.ui.site import Person, PersonRole
@@ -21,8 +22,11 @@ from leadline.plugins.ui.tests.test_ui_command import running
 from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.load.label import ADJUDICATED, Label
 from leadline.tasks.store.store import Store
+from tests.support.judges.berths import write_berths
 from tests.support.processes.browser import Page, browse
+from tests.support.stores.object_server import serving_objects
 from tests.support.stores.run_factory import Given, answer, make_run
+from tests.support.stores.s3 import use
 
 TOKEN = "a token for the page"
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -347,3 +351,30 @@ def test_two_people_label_by_keyboard_and_an_editor_decides(store: Store, width:
     assert (ADJUDICATED, 1.0) in said
     by_person = {who: sum(one.person == who for one in LabelSet(store).labels()) for who in ("anna", "ben")}
     assert by_person == {"anna": 4, "ben": 4}
+
+
+@pytest.mark.slow
+def test_of_a_bucket_that_takes_nothing_all_pages_are_shown_and_a_label_is_refused_and_kept_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving_objects("gs") as bucket:
+        use(monkeypatch, bucket.environment | {"LEADLINE_CACHE": str(tmp_path / "cache")})
+        monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+        run = evaluate(write_berths(tmp_path / "rows.jsonl", 8), evaluators=["bleu"], store=bucket.url).run
+        queue = "/labels/labels/queue?metric=bleu.bleu_1"
+        drawn(Store.open(bucket.url), run=run, metric="bleu.bleu_1")
+        bucket.read_only = True
+        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "reader"))
+        web = somebody(Store.open(bucket.url), "anna", PersonRole.EDITOR)
+        asked = row_of(web.get(queue).text)
+        for _ in range(2):
+            refused = send(web, "/labels/labels/label", metric="bleu.bleu_1", row=asked, value="1")
+            assert (refused.status_code, "The store takes nothing now" in refused.text) == (503, True)
+        pages = ("/", f"/runs/{run}", f"/runs/{run}/report.html", "/cases", f"/runs/{run}/case?case=c0001", "/compare")
+        pages += ("/trends", "/trends/datasets", "/costs", "/labels", queue, "/work", "/audit", "/labels/draw")
+        assert {path: web.get(path).status_code for path in pages} == dict.fromkeys(pages, 200)
+        assert row_of(web.get(queue).text) == asked
+        bucket.read_only = False
+        assert send(web, "/labels/labels/label", metric="bleu.bleu_1", row=asked, value="1").status_code == 303
+        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "other"))
+        assert [label.person for label in LabelSet(Store.open(bucket.url)).labels()] == ["anna"]

@@ -10,17 +10,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
+import click
 import httpx
 import pytest
+import yaml
 
 from leadline import evaluate
 from leadline.cli.main import run
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.job import Evaluate
+from leadline.plugins.ui.command import ui
 from leadline.tasks.store.store import Store
+from tests.support.judges.berths import passing, write_berths
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.browser import browse
 from tests.support.stores.runs import make_run
+from tests.support.stores.s3 import S3, environment
 
 DEADLINE_S = 60.0
 WIDE = """[...document.querySelectorAll('main *')]
@@ -29,12 +40,14 @@ WIDE = """[...document.querySelectorAll('main *')]
 
 
 @contextmanager
-def running(store: Path, *options: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run the command; yields the address that it prints, and the process."""
+def running(
+    store: Path | str, *options: str, folder: Path | None = None, **variables: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the command, in a folder if one is named; yields the address that it prints, and the process."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LEADLINE_")} | variables
     process = subprocess.Popen(
         [sys.executable, "-m", "leadline.cli.main", "ui", "--store", str(store), *options],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None
@@ -98,6 +111,27 @@ def test_a_short_token_is_refused(
     assert "at least 12 characters" in capsys.readouterr().err
 
 
+def test_the_containers_tell_it_who_signs_in_by_variables_that_may_be_empty() -> None:
+    compose = Path(__file__).parents[3] / "deployments" / "compose.yaml"
+    service = yaml.safe_load(compose.read_text())["services"]["reports"]
+    given, command = service["environment"], service["command"]
+    assert command[:2] == ["leadline", "ui"]
+    options = {str(one.envvar): one.name for one in ui.params if isinstance(one, click.Option) and one.envvar}
+    assert {name: given[name] for name in options} == {name: f"${{{name}:-}}" for name in options}
+    assert set(options.values()) == {"users", "oidc_issuer", "oidc_client", "oidc_role_claim", "oidc_name_claim"}
+
+    def read(**variables: str) -> dict[str, object]:
+        with patch.dict(os.environ, dict.fromkeys(options, "") | variables):
+            found = ui.make_context("ui", command[2:]).params
+        return {name: found[name] for name in options.values()}
+
+    nobody = dict.fromkeys(options.values()) | {"oidc_name_claim": "email"}
+    assert read() == nobody
+    assert read(LEADLINE_UI_USERS="/data/people.toml", LEADLINE_OIDC_ISSUER="https://idp.example.org") == nobody | {
+        "users": Path("/data/people.toml"), "oidc_issuer": "https://idp.example.org",
+    }  # fmt: skip
+
+
 @pytest.mark.slow
 def test_half_sent_requests_keep_nobody_out(store: Path) -> None:
     with running(store, LEADLINE_UI_TOKEN="a-secret-of-the-service") as (address, _):
@@ -112,6 +146,82 @@ def test_half_sent_requests_keep_nobody_out(store: Path) -> None:
         finally:
             for connection in held:
                 connection.close()
+
+
+TOKEN = "a-secret-of-the-service"
+
+
+@dataclass
+class Visitor:
+    """Somebody with the token, at one of several servers of a store."""
+
+    address: str
+
+    def __post_init__(self) -> None:
+        self.web = httpx.Client(base_url=self.address.partition("?")[0], trust_env=False, timeout=DEADLINE_S)
+        cookie = get(f"{self.web.base_url}?token={TOKEN}").cookies
+        self.web.cookies.update(cookie)
+
+    def page(self, path: str) -> str:
+        answer = self.web.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def send(self, path: str, **form: str) -> str:
+        csrf = re.search(r'name="csrf" value="(\w+)"', self.page("/work"))
+        assert csrf
+        answer = self.web.post(path, data={"csrf": csrf[1], **form})
+        assert answer.status_code in (200, 303), answer.text
+        return answer.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_what_one_of_two_servers_writes_the_other_shows_and_both_follow_a_run_of_a_third_process(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket: S3 | None = request.getfixturevalue("s3") if place == "bucket" else None
+    where = bucket.url if bucket else str(tmp_path / "store")
+    around = environment(bucket.endpoint, tmp_path / "cache") if bucket else {}
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    (project := tmp_path / "project").mkdir()
+    first = evaluate(write_berths(tmp_path / "rows.jsonl", 6), evaluators=["bleu"], store=where).run
+    with ExitStack() as servers:
+        one, two = (
+            Visitor(servers.enter_context(running(
+                where, folder=project, LEADLINE_UI_TOKEN=TOKEN, PYTHONPATH=str(Path.cwd()),
+                **around | {"LEADLINE_CACHE": str(tmp_path / name)},
+            ))[0])
+            for name in ("one", "two")
+        )  # fmt: skip
+        one.send("/labels/draw", run=first, metric="bleu.bleu_1", n="4", how="uniform", set="labels")
+        for visitor, person, value in ((one, "anna", "1"), (two, "ben", "0"), (one, "anna", "1"), (two, "ben", "0")):
+            visitor.send("/labels/name", name=person)
+            queue = visitor.page("/labels/labels/queue?metric=bleu.bleu_1")
+            row = re.search(r'name="row" value="(\w{32})"', queue)
+            assert row
+            visitor.send("/labels/labels/label", metric="bleu.bleu_1", row=row[1], value=value)
+        progress = [re.findall(r'value="(\d)" aria-label="Labelled"', who.page("/labels")) for who in (one, two)]
+        assert progress == [["2"], ["2"]], "both labelled the same two rows"
+        one.send("/suites", run=first, case="c0001", suite="suite.jsonl")
+        assert '<option value="suite.jsonl">' in two.page(f"/runs/{first}/case?case=c0001")
+        for visitor in (one, two):
+            assert visitor.page("/audit").count("<bdi>labelled</bdi>") == 4
+        with serving(JudgeEndpoint(passing(0.5), latency=4.0)) as judge, ThreadPoolExecutor(1) as third:
+            known = set(Store.open(where).runs())
+            config = {
+                "dataset": str(tmp_path / "rows.jsonl"), "evaluators": ("databricks.correctness",), "store": where,
+                "judges": {"model": "openai/judge", "api_base": judge.url}, "dispatch": "inline",
+            }  # fmt: skip
+            work = third.submit(Evaluate(), EvaluateConfig.model_validate(config))
+            while not judge.log:
+                assert not work.done(), work.result()
+                time.sleep(0.1)
+            [run] = [run for run in Store.open(where).runs() if run not in known]
+            assert ["running" in visitor.page(f"/runs/{run.id}") for visitor in (one, two)] == [True, True]
+            assert work.result(DEADLINE_S).run == run.id
+            for visitor in (one, two):
+                assert "Correctness" in visitor.page(f"/runs/{run.id}")
 
 
 @pytest.mark.browser

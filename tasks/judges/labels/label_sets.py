@@ -119,7 +119,7 @@ class LabelSet:
         path = self.folder / f"{digest([asdict(label) for label in fresh])}.parquet"
         with replacing(path) as temporary:
             parquet.write_table(Table.from_pylist([asdict(label) for label in fresh], _schema()), temporary)
-        self.store.push([path])
+        self.store.share_new(path)
         return len(fresh)
 
     def history(self) -> list[Label]:
@@ -156,7 +156,7 @@ class LabelSet:
         """Write a sample, and return its file."""
         path = self.folder / "samples" / f"{sample.id}.json"
         write_json(path, asdict(sample))
-        self.store.push([path])
+        self.store.share_new(path)
         return path
 
     def samples(self, question: str | None = None) -> list[LabelSample]:

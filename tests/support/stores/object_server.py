@@ -58,6 +58,7 @@ class ObjectServer:
         failures: Statuses to answer the next requests with.
         log: Method and path of each request.
         cut_off: How many of the next downloads end early.
+        read_only: Whether its keys may only read.
     """
 
     scheme: str
@@ -66,6 +67,7 @@ class ObjectServer:
     failures: list[int] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     cut_off: int = 0
+    read_only: bool = False
     parts: dict[str, bytes] = field(default_factory=dict)
     written: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -119,6 +121,8 @@ class _Handler(QuietHandler):
             if self.state.failures:
                 return self.reply(self.state.failures.pop(0))
             if not self.headers.get("Authorization", "").startswith(self.signed):
+                return self.refuse(403, "AccessDenied")
+            if self.state.read_only and self.command in ("PUT", "POST", "DELETE"):
                 return self.refuse(403, "AccessDenied")
             if path != self.root and not path.startswith(f"{self.root}/"):
                 return self.refuse(404, "NoSuchBucket" if self.state.scheme == "gs" else "ContainerNotFound")
