@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import pytest
 
 from leadline import evaluate
-from leadline.evaluators.judge_client.calls import Reply
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.job import Evaluate
 from leadline.plugins.ui.site import PersonRole
+from leadline.plugins.ui.tests.test_datasets import rows
 from leadline.plugins.ui.tests.test_labels import drawn, row_of, send, somebody
-from leadline.plugins.ui.tests.test_trends import nights, wobble
+from leadline.plugins.ui.tests.test_trends import judged_nights
 from leadline.plugins.ui.tests.test_ui_command import get, running
 from leadline.plugins.ui.users import add_user
 from leadline.tasks.compare import compare
-from leadline.tasks.ledger.ledger import open_ledger
+from leadline.tasks.ledger.ledger import read_ledger
 from leadline.tasks.store.store import Store
-from tests.support.judges.scripted_judge import question
+from tests.support.judges.berths import passing
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.browser import Page, browse
+from tests.support.stores.runs import make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -42,19 +45,35 @@ PAGES: Final = {
     "cases of a run": "/cases?run={run}&metric=bleu.bleu_1&outcome=fails",
     "a case": "/runs/{run}/case?case=tide-springs",
     "a conversation": "/runs/{talks}/case?case=tide-lisbon",
-    "calls": "/runs/{first}/calls?case=c1&model=alpha",
+    "calls": "/runs/{run}/calls?case=tide-springs&model=gullwing-mini",
     "a call": "/calls/{call}",
+    "a case judged again": "/runs/{run}/again?case=tide-springs&model=gullwing-mini&evaluator={judge}",
+    "a case added to a suite": "/runs/{run}/case?case=tide-springs",
     "labels": "/labels",
     "drawing a sample": "/labels/draw",
     "a queue": "/labels/labels/queue?metric=bleu.bleu_1",
     "what people differ about": "/labels/labels/disagreements?metric=bleu.bleu_1",
+    "improving a judge": "/labels/labels/improve?metric={judge}.correctness",
     "trends": "/trends?dataset=sample",
     "trends of runs": "/trends?dataset=sample&of=run.coverage",
+    "datasets over time": "/trends/datasets?dataset=berths",
     "costs": "/costs?days=all",
     "work": "/work",
     "a run made again": "/work?run={run}",
+    "comparing": "/work?job=compare",
+    "collecting answers": "/work?job=collect",
+    "the audit log": "/audit",
     "nothing": "/nothing",
 }
+
+
+SENDS: Final = {
+    "a case judged again": ("form[action*='/again']", {}),
+    "a case added to a suite": ("form[action$='/suites']", {"suite": "suite.jsonl"}),
+}
+"""Pages that come by the forms of others: the form, and what is filled in before."""
+
+JUDGED: Final = "databricks.correctness"
 
 
 @dataclass(frozen=True)
@@ -82,47 +101,104 @@ class Served:
         assert status == {"the token": 401, "signing in": 401, "nothing": 404}.get(name, 200)
         if name.endswith("report"):
             page.wait("document.body.dataset.ready === 'true' || !document.scripts.length")
+        if name in SENDS:
+            send_form(page, *SENDS[name])
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str, str]]:
+def judge() -> Iterator[str]:
+    """The address of a judge."""
+    with serving(JudgeEndpoint(passing(0.67))) as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-none")
+        yield endpoint.url
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, judge: str) -> tuple[Store, dict[str, str]]:
     """A store in which every page has something to show, and what stands in the addresses of its pages."""
     store = Store.open(tmp_path_factory.mktemp("pages") / "store")
-    nightly = nights(
-        store, [value - 0.2 * (number >= 14) for number, value in enumerate(wobble(20))], judge="judge-a",
-        tags={"production": "x"}, judge_calls={"answered": 4, "unknown_price": 0, "cost_usd": 0.25},
-    )  # fmt: skip
-    place = str(store.root)
-    harbour = orjson.loads((EXAMPLES / "harbour.json").read_bytes())
-    keys = {case["key"] for case in harbour["cases"][:12]}
-    few = {"cases": harbour["cases"][:12], "answers": [one for one in harbour["answers"] if one["case"] in keys]}
-    (store.root / "few.json").write_bytes(orjson.dumps(harbour | few))  # axe takes seconds for thousands of elements
-    made = evaluate(store.root / "few.json", evaluators=["bleu", "pii_leakage"], store=place).run
-    talks = evaluate(EXAMPLES / "harbour_agent.jsonl", evaluators=["tool_call_f1", "tool_errors"], store=place).run
+    calls = {"answered": 4, "unknown_price": 0, "cost_usd": 0.25}
+    judged_nights(store, rescored=3, drop=0.1, tags={"production": "x"}, judge_calls=calls)
+    make_versions(store)
+    few = some_cases()
+    file = store.root / "few.json"
+    file.write_bytes(orjson.dumps(few))
+    before = evaluate_judged(store, judge, file)
+    label_twice(store, before, f"{JUDGED}.correctness")
+    for answer in few["answers"][::3]:
+        answer["actual_answer"] = "Ask the harbour office."
+    file.write_bytes(orjson.dumps(few))
+    made = evaluate_judged(store, judge, file, against=before)
+    label_twice(store, made, "bleu.bleu_1")
+    talks = evaluate(
+        EXAMPLES / "harbour_agent.jsonl", evaluators=["tool_call_f1", "tool_errors"], store=str(store.root)
+    ).run
     compared = compare(store, f"{made}:aldermouth-rag-v1", f"{made}:gullwing-mini")
-    drawn(store, run=made, metric="bleu.bleu_1")
-    row = row_of(somebody(store, "anna").get("/labels/labels/queue?metric=bleu.bleu_1").text)
-    for person, value in (("anna", "1"), ("ben", "0")):
-        form = {"metric": "bleu.bleu_1", "row": row, "value": value}
-        assert send(somebody(store, person), "/labels/labels/label", **form).status_code == 303
-    call = question("> A1", purpose="faithfulness:verdicts")
-
-    async def judged() -> None:
-        ledger = open_ledger(store, nightly[0].id)
-        await ledger.intend(call)
-        await ledger.answered(call, Reply("yes"))
-
-    asyncio.run(judged())
+    call = next(iter(read_ledger(store).asks()))["digest"]
     return store, {
-        "run": made, "talks": talks, "first": nightly[0].id, "compared": compared.id, "call": call.digest
+        "run": made, "talks": talks, "compared": compared.id, "call": call,
+        "judge": JUDGED,
     }  # fmt: skip
 
 
+def some_cases() -> dict[str, Any]:
+    """Return a part of the sample dataset: axe takes seconds for thousands of elements."""
+    harbour: dict[str, Any] = orjson.loads((EXAMPLES / "harbour.json").read_bytes())
+    kinds = ("tide-", "secret-", "triage-")
+    harbour["cases"] = [case for case in harbour["cases"] if case["key"].startswith(kinds)]
+    keys = {case["key"] for case in harbour["cases"]}
+    harbour["answers"] = [answer for answer in harbour["answers"] if answer["case"] in keys]
+    return harbour
+
+
+def make_versions(store: Store) -> None:
+    """Make two runs between which cases of a dataset came, went and were edited, and its questions drifted."""
+    before = {f"b{n}": f"Tell me of the tide at quay {n}" for n in range(60)}
+    after = {key: text.replace("quay 5", "pier 5") for key, text in before.items() if key != "b0"}
+    after |= {f"n{n}": f"Is a refund due for berth {n}?" for n in range(30)}
+    for night, questions in enumerate((before, after), start=1):
+        record = {"dataset_name": "berths", "started": f"2026-01-0{night}T10:00:00"}
+        make_run(store, f"2026010{night}-b", answers=rows(questions), record=record)
+
+
+def evaluate_judged(store: Store, url: str, dataset: Path, **more: str) -> str:
+    """Evaluate a dataset by everything that a report has a section for, and return the run."""
+    config = {
+        "dataset": str(dataset), "store": str(store.root), "dispatch": "inline", "slices": ("category",),
+        "model_keys": ("aldermouth-rag-v1", "gullwing-mini"),
+        "evaluators": (JUDGED, "bleu", "classification", "pii_leakage"),
+        "params": {"classification": {"categories": ["classification"]}},
+        "judges": {"model": "openai/judge", "api_base": url},
+    }  # fmt: skip
+    return Evaluate()(EvaluateConfig.model_validate(config | more)).run
+
+
+def label_twice(store: Store, run: str, metric: str) -> None:
+    """Draw a sample of a run, and let two people label a row of it, who differ."""
+    drawn(store, run=run, metric=metric)
+    row = row_of(somebody(store, "anna").get(f"/labels/labels/queue?metric={metric}").text)
+    for person, value in (("anna", "1"), ("ben", "0")):
+        form = {"metric": metric, "row": row, "value": value}
+        assert send(somebody(store, person), "/labels/labels/label", **form).status_code == 303
+
+
 @pytest.fixture(scope="module")
-def served(store: tuple[Store, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    store: tuple[Store, dict[str, str]], judge: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     users = tmp_path_factory.mktemp("users") / "people.toml"
     add_user(users, "anna", PersonRole.EDITOR, "a long password")
-    with running(store[0].root) as (address, _), running(store[0].root, "--users", str(users)) as (people, _):
+    place, project = store[0].root, tmp_path_factory.mktemp("project")
+    (project / "portapp.py").write_text("def answer(question: str) -> str:\n    return 'At noon.'\n")
+    (project / "suite.csv").write_text("question,expected_answer\nWhen is high water?,At noon.\n")
+    around = {
+        "LEADLINE_ALLOWED_HOSTS": judge.split("/")[2], "LEADLINE_ALLOWED_CALLABLES": "portapp:*",
+        "LEADLINE_SERVER": "none", "PYTHONPATH": f"{Path.cwd()}:{project}",
+    }  # fmt: skip
+    with (
+        running(place, folder=project, **around) as (address, _),
+        running(place, "--users", str(users)) as (people, _),
+    ):
         get(people)
         get(address)
         bare = address.partition("/?")[0]
@@ -152,6 +228,15 @@ FOCUSED: Final = """(() => {
   one.dataset.reached = "yes";
   return one === document.body || getComputedStyle(one).outlineStyle !== "none" ? "" : one.outerHTML.slice(0, 120);
 })()"""
+
+
+def send_form(page: Page, form: str, fields: Mapping[str, str]) -> None:
+    """Fill in a form and send it by its button; returns when the answer is shown."""
+    for name, value in fields.items():
+        page.fill(f"{form} [name='{name}']", value)
+    page.js("window.left = false")
+    page.press(f"{form} [type=submit]")
+    page.wait("window.left === undefined && document.readyState === 'complete'")
 
 
 def press(page: Page, key: str, code: int) -> None:

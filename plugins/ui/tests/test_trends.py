@@ -132,15 +132,15 @@ def test_a_change_of_the_configuration_breaks_the_line_and_is_named_and_no_chang
     assert "points lower" not in page
 
 
-def judged_nights(store: Store, rescored: int = 0, drop: float = 0.0) -> list[Run]:
+def judged_nights(store: Store, rescored: int = 0, drop: float = 0.0, **record: Any) -> list[Run]:
     """Make 12 nights by a judge, 12 by one that is 20 points stricter, and score the last of the former again."""
     runs = []
     for number, value in enumerate(wobble(24)):
         late = number >= 12
         of = {"config": "two", "judge": "judge-b"} if late else {"config": "one", "judge": "judge-a"}
-        runs.append(night(store, number, value - (0.2 + drop) * late, **of))
+        runs.append(night(store, number, value - (0.2 + drop) * late, **of, **record))
         if 12 - rescored <= number < 12:
-            night(store, number, value - 0.2, config="two", judge="judge-b", again=runs[-1].id)
+            night(store, number, value - 0.2, config="two", judge="judge-b", again=runs[-1].id, **record)
     return runs
 
 
