@@ -213,7 +213,7 @@ class Rescore(Job[RescoreConfig, RescorePlan, JobSteps, RescoreResult]):
         if planned:
             tokens, cost = checked.total("judge_tokens"), checked.total("cost_usd")
             price = f"about {money(cost)}" if cost is not None else "at an unknown price"
-            asked = f"about {count(checked.calls, 'judge call')}, {tokens or 0:,.0f} tokens, {price}"
+            asked = f"at most about {count(checked.calls, 'judge call')}, {tokens or 0:,.0f} tokens, {price}"
             reused = count(int(checked.total("reused") or 0), "row score is", "row scores are")
             takes = asked if checked.calls else "no judge call"
             yield f"{count(len(planned), 'run')} to score again: {takes}; {reused} reused."
