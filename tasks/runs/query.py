@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,9 +24,6 @@ from leadline.evaluators.ground import ErrorCode, UsageError, dump_plain
 from leadline.tasks.db import DATASET_TABLES, TURNS, connect, definition, literal, run_definitions, sql
 from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import DROPPED, Run, Store
-
-if sys.platform != "win32":
-    import resource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -343,7 +339,9 @@ def _changes_within(connection: DuckDBPyConnection, statement: str) -> bool:
 
 def _allow_files(count: int) -> None:
     """Raise the limit of open files where that is allowed; a database is one."""
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + SPARE_FILES
@@ -377,7 +375,9 @@ def memory_limit(megabytes: int) -> Iterator[None]:
         megabytes: How much more than now.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError, ValueError):  # no Linux, or a lower limit already
+        with contextlib.suppress(ImportError, OSError, ValueError):  # no Linux, or a lower limit already
+            import resource
+
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
             had, most = resource.getrlimit(resource.RLIMIT_AS)
             wanted = pages * resource.getpagesize() + megabytes * MEGABYTE
