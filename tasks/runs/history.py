@@ -138,8 +138,6 @@ class RunHistory:
 
     def _gather_published(self, connection: DuckDBPyConnection, lines: Sequence[RunLine]) -> set[str]:
         """Add the points of those runs that wrote them, and return their ids; none where a file is damaged."""
-        import duckdb
-
         files = {line.id: self.store.run(line.id).points for line in lines}
         self.store.fetch(files.values())
         there = {name: str(path) for name, path in files.items() if path.exists()}
