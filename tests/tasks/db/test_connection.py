@@ -123,8 +123,10 @@ def named_in(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sql":
-            parts = node.args[0].values if isinstance(node.args[0], ast.JoinedStr) else [node.args[0]]
-            found.add("".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts))
+            name = node.args[0]
+            for one in [name.body, name.orelse] if isinstance(name, ast.IfExp) else [name]:
+                parts = one.values if isinstance(one, ast.JoinedStr) else [one]
+                found.add("".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts))
     return found
 
 
