@@ -123,7 +123,7 @@ async def _refused(site: Site, request: Request, error: Any) -> Response:
 
 async def _unusable(site: Site, request: Request, error: Any) -> Response:
     title = "That cannot be shown" if request.method in READING else "That cannot be done"
-    return site.page(request, "trouble.html", status=400, title=title, text=str(error))
+    return site.page(request, "trouble.html", status=400, title=title, text=site.told(error))
 
 
 async def _unavailable(site: Site, request: Request, error: Any) -> Response:

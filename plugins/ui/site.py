@@ -114,7 +114,7 @@ class Site:
             "site": self,
             "here": here,
             "person": person_of(request),
-            "store": self.store.location,
+            "store": self.store.name,
         }
         return HTMLResponse(render(PACKAGE, template, **shown, **context), status)
 
@@ -131,6 +131,10 @@ class Site:
         if line is None:
             raise HTTPException(404)
         return line
+
+    def told(self, error: Exception) -> str:
+        """Return an error in words for a page, which names the store and not its place."""
+        return str(error).replace(self.store.location, self.store.name)
 
     def back(self, *parts: str, **query: object) -> Response:
         """Return the answer to a form that was obeyed: the way to a page that shows what came of it."""

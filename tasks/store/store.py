@@ -128,6 +128,9 @@ log = logging.getLogger("leadline.store")
 
 STORE_VARIABLE: Final = "LEADLINE_STORE"
 DEFAULT_STORE: Final = ".leadline"
+_USUAL_NAMES: Final = (DEFAULT_STORE, "leadline", "store", "data")
+"""Names of folders that tell no store from another."""
+
 MANIFEST: Final = "manifest.json"
 """File of a dataset that is written last."""
 
@@ -387,6 +390,17 @@ class Store:
     def location(self) -> str:
         """The store's URL or path, which :meth:`open` takes on any host that sees the store."""
         return self.remote.location if self.remote else str(self.root)
+
+    @property
+    def name(self) -> str:
+        """The store for people who need not know where its folder is: that folder's name, or a bucket's URL.
+
+        A folder that is called as most are (``.leadline``, ``store``) is told by the one that it is in.
+        """
+        if self.remote:
+            return self.remote.location
+        parts = [self.root.name] if self.root.name not in _USUAL_NAMES else [self.root.parent.name, self.root.name]
+        return "/".join(part for part in parts if part)
 
     def dataset(self, dataset: str) -> Path:
         """Return the folder of a loaded dataset."""

@@ -76,7 +76,7 @@ def routes(site: Site) -> list[Route]:
                 raise UsageError("Pick a second run or model to compare it with.", code=ErrorCode.COMPARE_SIDES)
             shown = [_shown(comparisons.of(asked[0], other, slices)) for other in asked[1:]]
         except UsageError as error:
-            trouble = str(error)
+            trouble = site.told(error)
         return site.page(
             request, "compare.html", asked=asked, runs=runs, slices=" ".join(slices), compared=shown, trouble=trouble,
         )  # fmt: skip

@@ -74,7 +74,7 @@ class Labelling:
             try:
                 found: QueueFindings | str = findings_of(self.site.store, queue) if queue.rows else "No row was drawn."
             except LeadlineError as error:  # the run was dropped, or is in work
-                found = str(error)
+                found = self.site.told(error)
             kept = self._findings[place] = (state, found)
         return kept[1]
 

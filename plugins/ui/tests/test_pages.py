@@ -227,6 +227,15 @@ def test_what_cannot_be_compared_is_said_on_the_page(store: Store, asked: str) -
     assert (answer.status_code, 'role="alert"' in answer.text) == (200, True)
 
 
+@pytest.mark.parametrize("path", ["/", "/runs/20260101-a", "/compare?run=x&run=y"])
+def test_pages_name_the_store_and_do_not_tell_where_its_folder_is(tmp_path: Path, path: str) -> None:
+    store = Store.open(tmp_path / "harbour" / ".leadline")
+    published(store, "20260101-a")
+    page = reader(store).get(path).text
+    assert str(tmp_path) not in page
+    assert "harbour/.leadline" in page
+
+
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
@@ -482,6 +491,7 @@ def test_runs_and_reports_of_a_bucket_are_shown(in_bucket: tuple[S3, Store], mon
     monkeypatch.setattr(run_index, "FRESH_REMOTE_S", -1.0)
     web = reader(store)
     assert names(web.get("/").text) == ["20260101-a"]
+    assert store.location.partition("?")[0] in web.get("/").text
     assert "/runs/20260101-a/report.html" in web.get("/runs/20260101-a").text
     assert web.get("/runs/20260101-a/report.html").text == "from the bucket"
     assert web.get("/runs/20260101-a/none.html").status_code == 404

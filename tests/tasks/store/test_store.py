@@ -26,6 +26,15 @@ def test_a_path_that_duckdb_would_cut_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "name"), [("harbour", "harbour"), ("harbour/.leadline", "harbour/.leadline"), ("a/b/store", "b/store")]
+)
+def test_its_name_is_that_of_its_folder_with_the_one_around_it_where_many_are_called_so(
+    tmp_path: Path, folder: str, name: str
+) -> None:
+    assert Store.open(tmp_path / folder).name == name
+
+
 @pytest.mark.parametrize("damaged", [b'{"id": "2026', b"", b"[1]", b'{"status": "\xff"}'])
 def test_a_damaged_record_of_a_run_is_said_in_one_line(tmp_path: Path, damaged: bytes) -> None:
     run = Store.open(tmp_path).new_run()
