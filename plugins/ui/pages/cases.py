@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,7 +49,7 @@ LONGEST: Final = 4_000_000
 OUTCOMES: Final = ("fails", "passes", "scored", "unscored", "not applicable")
 
 RANKED: Final = ("fails", "unscored", "scored", "passes", "not applicable")
-"""The outcomes in the order of a list; the table ``hits`` has their places."""
+"""The outcomes in the order of a list; ``ui_cases/hits`` has their places."""
 
 FILTERS: Final = ("q", "run", "metric", "outcome", "model", "question", "problem", "slice", "cluster", "threshold")
 
@@ -192,13 +193,12 @@ def _named(words: Sequence[str]) -> dict[str, str]:
 
 
 def _finders(words: Sequence[str]) -> list[dict[str, str]]:
-    """Return for each word its name and the conditions that it stands in an answer, a question, a question or key."""
+    """Return for each word its name and the conditions that it stands in an answer, or in a case's question or key."""
     found = []
     for name, word in _named(words).items():
         finds = sql("ui_cases/stands_in" if word.upper() != word else "ui_cases/stands_as_it_is_in")
-        texts = {"in_answer": "actual_answer", "in_question": "question", "in_key": "case_key"}
-        parts = {part: finds.format(text=text, word=name) for part, text in texts.items()}
-        found.append({"word": name, **parts, "in_case": sql("ui_cases/in_case").format(**parts)})
+        texts = {"in_answer": "actual_answer", "in_case": sql("ui_cases/of_case")}
+        found.append({"word": name} | {part: finds.format(text=text, word=name) for part, text in texts.items()})
     return found
 
 
@@ -248,12 +248,21 @@ def find_rows(
         limit: Answers at most.
         offset: Answers before them.
     """
-    if chosen == CaseFilter() and (page := _every_row(connection, limit, offset)):
-        found, total = page
+    (extent,) = records(connection, sql("ui_cases/extent"))
+    sets, asked = _sets(connection, chosen, extent)
+    if metric["metric_id"] is not None:
+        found, total = _by_value(connection, chosen, metric, sets, asked, extent["total"], limit, offset)
+    elif chosen.outcome is None:
+        rows, *others = sets or [sql("ui_cases/of_every_row")]
+        query = sql("ui_cases/bits").format(last=extent["last_row"], rows=rows, filters=_in_all(others))
+        ((bits,),) = connection.execute(query, asked).fetchall()
+        numbers = np.flatnonzero(np.frombuffer((bits or "0").encode(), np.uint8) == ord("1"))
+        found, total = (
+            [_UNMEASURED | {"row_id": row} for row in numbers[offset : offset + limit].tolist()],
+            len(numbers),
+        )
     else:
-        _find_hits(connection, chosen, metric)
-        ((total,),) = connection.execute("SELECT count(*) FROM hits").fetchall()
-        found = _page_of_hits(connection, metric, total, limit, offset)
+        found, total = [], 0
     if not found:
         return [], total
     ids = {"rows": [line["row_id"] for line in found]}
@@ -263,48 +272,45 @@ def find_rows(
     return lines, total
 
 
-def _every_row(connection: DuckDBPyConnection, limit: int, offset: int) -> tuple[list[dict[str, Any]], int] | None:
-    """Return a page of all rows and how many there are, ``None`` where their numbers have gaps."""
-    (rows,) = records(connection, sql("ui_cases/extent"))
-    if rows["last"] - rows["first"] + 1 != rows["total"]:
-        return None
-    first = rows["first"] + offset
-    return records(connection, sql("ui_cases/listed"), {"first": first, "last": first + limit - 1}), rows["total"]
+_UNMEASURED: Final[Mapping[str, Any]] = {"value": None, "outcome": None}
 
 
-def _find_hits(connection: DuckDBPyConnection, chosen: CaseFilter, metric: Mapping[str, Any]) -> None:
-    """Create the table ``hits`` of the rows that fit: ``row_id``, ``value`` and the place of ``outcome`` in RANKED."""
-    finders = _finders(chosen.words)
-    asked: dict[str, Any] = {
-        "threshold": metric["threshold"], "upper": metric["higher_is_better"], **_named(chosen.words),
-        "outcome": None if chosen.outcome is None else [*RANKED, chosen.outcome].index(chosen.outcome),
-    }  # fmt: skip
-    failing = "" if chosen.question is None else _failing(connection, chosen.question, asked)
-    filters = [sql("ui_cases/has_word").format(**finder) for finder in finders]
-    conditions = {
-        "model": sql("ui_cases/of_model"),
-        "problem": sql("ui_cases/of_problem"),
-        "slice": sql("ui_cases/of_slice"),
-        "question": sql("ui_cases/of_question").format(failing=failing),
-        "cluster": sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters")),
-    }
-    for name, condition in conditions.items():
-        if (wanted := getattr(chosen, name)) is not None:
-            asked |= {} if name == "question" else {name: wanted}
-            filters.append(condition)
-    by_number = not (chosen.words or chosen.model or chosen.cluster)
-    if metric["metric_id"] is not None:
-        asked["metric"] = metric["metric_id"]
-        source = _measured(connection, metric["metric_id"], by_number=by_number)
-    elif chosen.question is not None and by_number:
-        source = sql("ui_cases/failing_rows").format(failing=failing)
-        filters.remove(conditions["question"])
-    else:
-        source = sql("ui_cases/every_row_unmeasured")
-    columns = ", ".join(f"{finder['in_case']} AS {finder['word']}" for finder in finders)
-    in_cases = sql("ui_cases/asked").format(columns=columns) if finders else "SELECT NULL"
-    hits = sql("ui_cases/hits").format(asked=in_cases, source=source, filters=" AND ".join(filters) or "true")
-    connection.execute(hits, asked)
+def _sets(
+    connection: DuckDBPyConnection, chosen: CaseFilter, extent: Mapping[str, Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the queries of the numbers of rows that all have to hold a row that fits, and what they ask for."""
+    sets: list[str] = []
+    asked: dict[str, Any] = {}
+    if chosen.question is not None:
+        sets.append(_failing(connection, chosen.question, asked))
+    if chosen.problem is not None:
+        sets.append(sql("ui_cases/of_problem"))
+        asked["problem"] = chosen.problem
+    if chosen.slice is not None:
+        parts = chosen.slice.split("=")  # names and values may have the sign, too
+        places = range(1, len(parts))
+        sets.append(sql("ui_cases/of_slice"))
+        asked["columns"] = ["=".join(parts[:place]) for place in places]
+        asked["values"] = ["=".join(parts[place:]) for place in places]
+    if chosen.cluster is not None:
+        sets.append(sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters")))
+        asked["cluster"] = chosen.cluster
+    if chosen.words or chosen.model is not None:
+        finders = _finders(chosen.words)
+        context = sql("ui_cases/in_context") if extent["has_context"] else "false"
+        filters = [sql("ui_cases/has_word").format(in_context=context.format(**finder), **finder) for finder in finders]
+        if chosen.model is not None:
+            filters.append(sql("ui_cases/of_model"))
+            asked["model"] = chosen.model
+        columns = [sql("ui_cases/cases_with").format(last=extent["last_case"], **finder) for finder in finders]
+        texts = sql("ui_cases/of_texts")
+        sets.append(texts.format(asked=", ".join(columns) or "count(*)", filters=" AND ".join(filters)))
+        asked |= _named(chosen.words)
+    return sets, asked
+
+
+def _in_all(sets: Iterable[str]) -> str:
+    return " AND ".join(sql("ui_cases/in_set").format(rows=rows) for rows in sets) or "true"
 
 
 def _failing(connection: DuckDBPyConnection, question: str, asked: dict[str, Any]) -> str:
@@ -316,37 +322,45 @@ def _failing(connection: DuckDBPyConnection, question: str, asked: dict[str, Any
         missed.append(
             f"(metric_id = {line['metric_id']} AND value {'<' if line['higher_is_better'] else '>'} ${limit})"
         )
-    return sql("ui_cases/failing").format(missed=" OR ".join(missed))
+    return sql("ui_cases/of_question").format(missed=" OR ".join(missed))
 
 
-def _measured(connection: DuckDBPyConnection, metric_id: int, *, by_number: bool) -> str:
-    """Return where rows come from with their values of a metric.
-
-    Args:
-        by_number: Whether nothing of a row but its number is asked for.
-    """
+def _measured(connection: DuckDBPyConnection, metric_id: int, rows: int) -> str:
+    """Return the query of the rows of a dataset, of which there are so many, with their values of a metric."""
     (scores,) = records(connection, sql("ui_cases/metric_trials"), {"metric": metric_id})
     measured = sql("ui_cases/measured_often" if scores["trials"] else "ui_cases/measured_once")
-    (rows,) = records(connection, sql("ui_cases/extent"))
-    every = scores["trials"] == 0 and scores["total"] == rows["total"]
-    return sql("ui_cases/measured_rows" if by_number and every else "ui_cases/every_row").format(measured=measured)
+    every = scores["trials"] == 0 and scores["total"] == rows
+    return sql("ui_cases/measured_rows" if every else "ui_cases/every_row").format(measured=measured)
 
 
-def _page_of_hits(
-    connection: DuckDBPyConnection, metric: Mapping[str, Any], total: int, limit: int, offset: int
-) -> list[dict[str, Any]]:
-    """Return a page of the table ``hits``, read from its nearer end, since all before it is sorted."""
-    limit = min(limit, max(0, total - offset))
-    backwards = offset > total // 2
-    place = {
-        "upper": metric["higher_is_better"], "limit": limit,
-        "offset": total - offset - limit if backwards else offset,
+def _by_value(
+    connection: DuckDBPyConnection, chosen: CaseFilter, metric: Mapping[str, Any], sets: Sequence[str],
+    asked: Mapping[str, Any], rows: int, limit: int, offset: int,
+) -> tuple[list[dict[str, Any]], int]:  # fmt: skip
+    """Return a page of the rows in all sets by a metric, and how many there are in all.
+
+    A page is read from the list's nearer end, since all before it is sorted.
+    """
+    hits = sql("ui_cases/hits").format(measured=_measured(connection, metric["metric_id"], rows), filters=_in_all(sets))
+    values = {
+        **asked, "metric": metric["metric_id"], "threshold": metric["threshold"], "upper": metric["higher_is_better"],
+        "outcome": None if chosen.outcome is None else [*RANKED, chosen.outcome].index(chosen.outcome),
     }  # fmt: skip
+    if sets:
+        connection.execute(sql("ui_cases/keep_hits").format(hits=hits), values)
+        hits, values = "FROM hits", {}
+    ((total,),) = connection.execute(sql("ui_cases/count_hits").format(hits=hits), values).fetchall()
+    limit = min(limit, max(0, total - offset))
+    if not limit:
+        return [], total
+    backwards = offset > total // 2
     way = "DESC NULLS FIRST" if backwards else "ASC NULLS LAST"
-    found = records(connection, sql("ui_cases/found").format(way=way), place) if limit else []
+    place = {"limit": limit, "offset": total - offset - limit if backwards else offset}
+    query = sql("ui_cases/found").format(hits=hits, way=way, sign="" if metric["higher_is_better"] else "-")
+    found = records(connection, query, values | place)
     for line in found:
         line["outcome"] = None if line["outcome"] is None else RANKED[line["outcome"]]
-    return found[::-1] if backwards else found
+    return found[::-1] if backwards else found, total
 
 
 def _dialogues(connection: DuckDBPyConnection, case_id: int) -> dict[str, list[DialogueLine]]:
