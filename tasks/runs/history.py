@@ -11,6 +11,9 @@ its database does; the points of runs that earlier versions published are found 
 It can be deleted at any time. A file appears complete or not at all and is never changed; the index, which is replaced
 last, says which ones count, so that what a killed process left behind counts nowhere. Few large files take the place of
 many small ones, which stay for readers that have just read an older index.
+
+The means that labels correct are kept with the digest of the store's labels. Where people gave others since, they are
+computed again, from the run's database as it is: what a run was published with stays in its own results.
 """
 
 from __future__ import annotations
@@ -20,15 +23,15 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import duckdb
 import orjson
 
-from leadline.evaluators.ground import LeadlineError
-from leadline.tasks.db import connect, literal, records, sql
+from leadline.evaluators.ground import LeadlineError, UsageError
+from leadline.tasks.db import connect, literal, open_run, records, sql
 from leadline.tasks.ground.files import locked_if_possible, replacing, write_json
 from leadline.tasks.runs.run_index import RunIndex, RunLine
 from leadline.tasks.store.store import HISTORY_FORMAT, Run, Store
@@ -55,11 +58,34 @@ class Kept:
     Attributes:
         runs: Runs that were read, whether or not they had anything.
         former: Files that counted before; somebody may be reading them.
+        labels: Digest of the labels that means were corrected by, "" without any.
+        corrected: Runs whose means are corrected by them.
     """
 
     files: tuple[str, ...] = ()
     runs: frozenset[str] = frozenset()
     former: tuple[str, ...] = ()
+    labels: str = ""
+    corrected: frozenset[str] = frozenset()
+
+    def uncorrected(self, labels: str) -> frozenset[str]:
+        """Return the runs whose means may say something else by other labels."""
+        if labels == self.labels:
+            return self.runs - self.corrected if labels else frozenset()
+        return self.runs
+
+
+class Corrections(Protocol):
+    """The labels of a store as they are now, which stand above the history."""
+
+    def digest(self) -> str:
+        """Return the digest of all that they say, "" without any."""
+
+    def questions(self) -> list[str]:
+        """Return the metrics that people were asked about, as ``EVALUATOR.METRIC``."""
+
+    def correct(self, connection: DuckDBPyConnection, run: Run) -> None:
+        """Fill the tables of a run's corrections, which hide its own ones."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +94,12 @@ class RunHistory:
 
     Attributes:
         index: The runs in short, which have what their records say.
+        corrections: What corrects means; they stay as they are without it.
     """
 
     store: Store
     index: RunIndex
+    corrections: Corrections | None = None
     folder: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,18 +109,26 @@ class RunHistory:
         """Return what is kept now; nothing where the index is missing or damaged."""
         try:
             found = orjson.loads((self.folder / _INDEX).read_bytes())
-            kept = Kept(tuple(found["files"]), frozenset(found["runs"]), tuple(found["former"]))
+            kept = Kept(
+                tuple(found["files"]), frozenset(found["runs"]), tuple(found["former"]), str(found.get("labels", "")),
+                frozenset(found.get("corrected", ())),
+            )  # fmt: skip
         except (OSError, ValueError, TypeError, KeyError):
             return Kept()
         return kept if all((self.folder / name).exists() for name in kept.files) else Kept()
 
     def gather(self, seconds: float) -> int:
-        """Read runs that have ended and were not read before, and return how many are left.
+        """Read runs that have ended and were not read before, correct means by labels given since, and count the rest.
 
         Args:
             seconds: Time after which no more are begun; the others are read at the next call.
+
+        Returns:
+            Number of runs that are left.
         """
-        if not self._waiting(self.kept()):
+        kept = self.kept()
+        labels = self.corrections.digest() if self.corrections else kept.labels
+        if not self._waiting(kept) and not (self.corrections and kept.uncorrected(labels)):
             return 0
         until = time.monotonic() + seconds
         with locked_if_possible(self._made() / ".lock"):
@@ -100,7 +136,7 @@ class RunHistory:
             while waiting and time.monotonic() < until:
                 self._read(waiting[:TOGETHER], until)
                 waiting = self._waiting(self.kept())
-        return len(waiting)
+            return len(waiting) + (self._correct(self.corrections, labels, until) if self.corrections else 0)
 
     def lines(self, statement: str, runs: Sequence[RunLine], **asked: object) -> list[dict[str, Any]]:
         """Return what a statement of ``history.sql`` finds among the points of some runs."""
@@ -134,7 +170,44 @@ class RunHistory:
                 if line.id not in read:
                     self._gather_run(connection, line)
                     read.add(line.id)
-            self._keep(connection, read)
+            before = self.kept()
+            self._keep(connection, replace(before, runs=before.runs | read))
+
+    def _correct(self, corrections: Corrections, labels: str, until: float) -> int:
+        """Correct means by the labels of today, whose digest is given, and return how many runs are left."""
+        before = self.kept()
+        wanted = before.uncorrected(labels)
+        if not wanted:
+            return 0
+        lines = [line for line in self.index.lines() if line.id in wanted]
+        labelled = {line["run"] for line in self.lines("labelled", lines, questions=corrections.questions())}
+        left = [line for line in lines if line.id in labelled][::-1]  # the newest is the last
+        again, locked = set(), set()
+        with connect(threads=1) as connection:
+            connection.execute(sql("history/points"))
+            while left and (time.monotonic() < until or not again | locked):
+                line = left.pop()
+                try:
+                    self._correct_run(connection, corrections, self.store.run(line.id))
+                    again.add(line.id)
+                except UsageError as error:  # its results are gone: what was known of it stays
+                    log.info("Run %s is not corrected again: %s", line.id, error)
+                except (LeadlineError, duckdb.Error) as error:
+                    log.info("Run %s is corrected another time: %s", line.id, error)
+                    locked.add(line.id)
+            corrected = before.runs.difference(locked, (line.id for line in left))
+            self._keep(connection, replace(before, labels=labels, corrected=corrected), again)
+        return len(left)
+
+    def _correct_run(self, connection: DuckDBPyConnection, corrections: Corrections, run: Run) -> None:
+        """Add the corrected means of a run."""
+        with open_run(self.store, run, read_only=True) as own:
+            own.execute(sql("history/correct_beside"))
+            corrections.correct(own, run)
+            own.execute(sql("history/points"))
+            own.execute(sql("history/gather"), _asked(run, run.read()))
+            for point in own.execute(sql("history/corrected")).fetchall():
+                connection.execute(f"INSERT INTO points VALUES ({', '.join('?' * len(point))})", point)
 
     def _gather_published(self, connection: DuckDBPyConnection, lines: Sequence[RunLine]) -> set[str]:
         """Add the points of those runs that wrote them, and return their ids; none where a file is damaged."""
@@ -169,19 +242,25 @@ class RunHistory:
         finally:
             connection.execute("USE memory; DETACH gathered")
 
-    def _keep(self, connection: DuckDBPyConnection, read: Set[str]) -> None:
-        """Write the points that were gathered, and then the index; files that count no more go one index later."""
+    def _keep(self, connection: DuckDBPyConnection, now: Kept, again: Set[str] = frozenset()) -> None:
+        """Write the points that were gathered, and then the index; files that count no more go one index later.
+
+        Args:
+            now: The index but for the files.
+            again: Runs whose corrected means are replaced.
+        """
         before = self.kept()
         files = before.files
-        if len(files) >= MOST_FILES:
-            parts = ", ".join(literal(self.folder / name) for name in files)
-            connection.execute(f"INSERT INTO points FROM read_parquet([{parts}])")
+        if again or len(files) >= MOST_FILES:
+            paths = [str(self.folder / name) for name in files]
+            connection.execute(sql("history/take_over"), {"files": paths, "again": [*again]})
             files = ()
         name = f"{secrets.token_hex(8)}.parquet"
         _write(connection, self.folder / name)
         kept = [*files, name]
         former = [file for file in before.files if file not in kept]
-        write_json(self.folder / _INDEX, {"files": kept, "former": former, "runs": sorted({*before.runs, *read})})
+        index = {"files": kept, "former": former, "runs": sorted(now.runs)}
+        write_json(self.folder / _INDEX, index | {"labels": now.labels, "corrected": sorted(now.corrected)})
         for path in self.folder.glob("*.parquet"):
             if path.name not in {*kept, *former, *(before.files if former else before.former)}:
                 path.unlink(missing_ok=True)
@@ -200,13 +279,17 @@ def keep_points(connection: DuckDBPyConnection, store: Store, run: Run) -> None:
 
 def _measure(connection: DuckDBPyConnection, store: Store, run: Run, record: Mapping[str, Any]) -> None:
     """Add the points of a run, whose database is in use."""
-    asked = {"run": run.id, "models": [str(model) for model in record.get("models") or ()]}
+    asked = _asked(run, record)
     connection.execute(sql("history/gather"), asked)
     connection.execute(sql("history/gather_shares"), asked)
     rows = store.dataset(str(record.get("dataset"))) / "rows.parquet"
     ((others,),) = connection.execute(sql("history/others_asked")).fetchall()
     if others and rows.exists():
         connection.execute(sql("history/gather_failing"), asked | {"rows": str(rows)})
+
+
+def _asked(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
+    return {"run": run.id, "models": [str(model) for model in record.get("models") or ()]}
 
 
 def _write(connection: DuckDBPyConnection, path: Path) -> None:

@@ -92,6 +92,27 @@ SELECT
     (2 * bad + 3.8415 + 1.96 * sqrt(3.8415 + 4 * bad * (1 - bad / n))) / (2 * (n + 3.8415)) AS high
 FROM counted;
 
+-- statement: labelled
+-- The runs with metrics that people were asked about, or with means that labels corrected.
+SELECT DISTINCT run
+FROM read_parquet($files)
+WHERE run IN (SELECT unnest($runs)) AND slice IS NULL
+    AND (measure = 'corrected' OR (measure = 'value' AND evaluator || '.' || metric IN (SELECT unnest($questions))));
+
+-- statement: correct_beside
+-- Tables that take the place of a run's own, which labels of today fill, and stays as it was published.
+CREATE TEMP TABLE corrections AS FROM corrections LIMIT 0;
+CREATE TEMP TABLE certificates AS FROM certificates LIMIT 0;
+CREATE TEMP TABLE question_labels AS FROM question_labels LIMIT 0;
+
+-- statement: corrected
+FROM points WHERE measure = 'corrected';
+
+-- statement: take_over
+-- The points of files, without the means of some runs that were corrected again.
+INSERT INTO points
+FROM read_parquet($files) WHERE NOT (measure = 'corrected' AND run IN (SELECT unnest($again)));
+
 -- statement: choices
 -- All that is kept of runs: by metric, and by slice.
 SELECT measure, evaluator, metric, any_value(name) AS name, bool_or(is_primary) AS is_primary,

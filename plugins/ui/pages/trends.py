@@ -15,6 +15,7 @@ from starlette.routing import Route
 from leadline.plugins.ui.pages.trend_chart import draw
 from leadline.plugins.ui.site import Pager, Site, asked, number, pager, shows
 from leadline.tasks.compare.rescored import EpochJoin, join_epochs
+from leadline.tasks.judges.labels.run_corrections import PresentLabels
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.history import RunHistory
 from leadline.tasks.runs.run_index import RunLine, datasets_of
@@ -58,7 +59,7 @@ class ShownEpoch:
 
 def routes(site: Site) -> list[Route]:
     """Return the page's routes."""
-    trends = Trends(RunHistory(site.store, site.index))
+    trends = Trends(RunHistory(site.store, site.index, PresentLabels(site.store)))
 
     def show(request: Request) -> Response:
         left = trends.history.gather(PATIENCE_S)

@@ -190,6 +190,15 @@ def label_sets(store: Store) -> list[LabelSet]:
     return [LabelSet(store, name) for name in sorted(names) if _NAME.fullmatch(name)]
 
 
+def labels_digest(store: Store) -> str:
+    """Return the digest of all that labels say in a store, "" without any; files are named after what they hold."""
+    folder = store.root / "labels"
+    store.sync([folder])
+    kinds = ("*/*.parquet", "*/samples/*.json", "*/certificates/*.json")
+    labels, *others = ([str(path.relative_to(folder)) for path in folder.glob(kind)] for kind in kinds)
+    return digest(sorted(chain(labels, *others))) if labels else ""
+
+
 def find_label_set(store: Store, name: str) -> LabelSet:
     """Return a set that has labels or samples.
 

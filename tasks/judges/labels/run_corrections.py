@@ -32,6 +32,7 @@ from leadline.tasks.judges.labels.known_labels import (
     show_question_labels,
 )
 from leadline.tasks.judges.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, report_labels
+from leadline.tasks.judges.labels.label_sets import labels_digest
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.statistics.label_correction import Corrected, ErrorRates, in_words, rogan_gladen
 
@@ -173,6 +174,8 @@ def correct_run(
     run: Run,
     set_name: str | None = None,
     gate_on: GateOn | None = "policy",
+    *,
+    keep: bool = True,
 ) -> int:
     """Fill the tables ``corrections`` and ``certificates``, keep certificates that were earned, and count corrections.
 
@@ -183,6 +186,7 @@ def correct_run(
         set_name: The only set of labels that counts; by default all together, with those of the dataset.
         gate_on: What decides metrics that ask a judge: ``judge``, ``corrected``, or what the policy says of each;
             ``None`` where that is settled.
+        keep: Whether certificates are kept.
 
     Raises:
         UsageError: There is no such set.
@@ -195,13 +199,33 @@ def correct_run(
     lines: list[dict[str, Any]] = []
     certificates: list[dict[str, Any]] = []
     for metric in asked:
-        labelled = measure(judged_rows(connection, metric), known[metric.id], run.id)
+        labelled = measure(judged_rows(connection, metric), known[metric.id], run.id, keep=keep)
         (rule,) = records(connection, "SELECT * FROM rules WHERE metric_id = ?", [metric.metric_id])
         lines += _correction_lines(connection, labelled, rule)
         certificates.append(_certificate_line(labelled, _judge_of(connection, metric)))
     connection.execute(sql("labels/more_labels"))
     replace_lines(connection, "certificates", certificates)
     return replace_lines(connection, "corrections", lines)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentLabels:
+    """The labels of a store as they are now, by which its history corrects the means of runs."""
+
+    store: Store
+
+    def digest(self) -> str:
+        """Return the digest of all that they say, "" without any."""
+        return labels_digest(self.store)
+
+    def questions(self) -> list[str]:
+        """Return the metrics that people were asked about."""
+        return [*known_labels(self.store)]
+
+    def correct(self, connection: DuckDBPyConnection, run: Run) -> None:
+        """Fill the tables of a run's corrections as it asked for; no certificate is kept."""
+        asked = run.read().get("config") or {}
+        correct_run(connection, self.store, run, asked.get("labels"), None, keep=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,22 @@ import duckdb
 import pytest
 
 from leadline.tasks.db import open_run, records
+from leadline.tasks.judges.labels.judged_rows import read_judged_rows
+from leadline.tasks.judges.labels.label_sets import LabelSet
+from leadline.tasks.judges.labels.run_corrections import PresentLabels
+from leadline.tasks.load.label import Label
 from leadline.tasks.pipeline import publish_results
 from leadline.tasks.runs import history as module
 from leadline.tasks.runs.history import RunHistory, keep_points
 from leadline.tasks.runs.run_index import RunIndex
-from leadline.tasks.store.store import Run, Store
-from tests.support.stores.runs import make_run
+from leadline.tasks.store.store import DROPPED, Run, Store
+from tests.support.stores.runs import ANSWERS, make_run
 from tests.support.stores.s3 import S3
 from tests.tasks.publish.sample import make_sample
 
 
 def history(store: Store) -> RunHistory:
-    return RunHistory(store, RunIndex(store))
+    return RunHistory(store, RunIndex(store), PresentLabels(store))
 
 
 def values(found: RunHistory) -> dict[str, float]:
@@ -38,9 +42,9 @@ def points(found: RunHistory) -> list[dict[str, Any]]:
         return records(connection, "FROM read_parquet($files) ORDER BY ALL", {"files": files})
 
 
-def published(store: Store, run_id: str) -> Run:
+def published(store: Store, run_id: str, **made: Any) -> Run:
     """Make a run that has written its points."""
-    run = make_run(store, run_id)
+    run = make_run(store, run_id, **made)
     with open_run(store, run) as connection:
         keep_points(connection, store, run)
     return run
@@ -214,3 +218,63 @@ def test_a_run_that_cannot_be_read_has_no_points_and_is_not_tried_again(store: S
     assert values(found) == {"20260102-b": 0.1}
     known = json.loads(Path(found.folder / "index.json").read_text())
     assert known["runs"] == ["20260101-a", "20260102-b"]
+
+
+def judged(store: Store, run_id: str) -> Run:
+    """Make a run of six rows, of which a metric passes four, that has written its points."""
+    answers = [ANSWERS[0] | {"case": f"c{n}", "model": ("alpha", "beta")[n % 2]} for n in range(6)]
+    return published(store, run_id, answers=answers, values=[1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+
+
+def judge_by_hand(store: Store, run: Run, value: float, at: str) -> None:
+    """Label every row that a run's metric scored."""
+    keys = read_judged_rows(store, run, "bleu").keys
+    LabelSet(store).add([Label(key=key, question="bleu.bleu_1", value=value, person="ann", at=at) for key in keys])
+
+
+def corrected(found: RunHistory) -> dict[str, float]:
+    """Return what labels make of beta's mean of BLEU, by run."""
+    lines = found.lines(
+        "series", found.index.lines(), measure="corrected", evaluator="bleu", metric="bleu_1", slice=None
+    )
+    return {line["run"]: line["value"] for line in lines if line["model"] == "beta"}
+
+
+def test_means_are_corrected_by_the_labels_of_today_and_runs_stay_as_they_were_published(store: Store) -> None:
+    run, found = judged(store, "20260101-a"), history(store)
+    assert found.gather(60) == 0
+    assert corrected(found) == {}
+    kept, files = values(found), [path.read_bytes() for path in (run.database, run.points)]
+    judge_by_hand(store, run, 1.0, "2026-02-01")
+    assert found.gather(60) == 0
+    assert corrected(found) == {run.id: 1.0}
+    judged(store, "20260102-b")
+    judge_by_hand(store, run, 0.0, "2026-02-02")
+    assert found.gather(60) == 0
+    assert corrected(found) == {run.id: 0.0, "20260102-b": 0.0}
+    shutil.rmtree(store.root / "labels")
+    assert found.gather(60) == 0
+    assert corrected(found) == {}
+    assert values(found) == {**kept, "20260102-b": kept[run.id]}
+    assert [path.read_bytes() for path in (run.database, run.points)] == files
+
+
+def test_runs_are_corrected_as_time_allows_the_newest_first_and_those_without_results_stay(store: Store) -> None:
+    runs = [judged(store, f"2026010{day}-a") for day in (1, 2, 3)]
+    found = history(store)
+    judge_by_hand(store, runs[0], 1.0, "2026-02-01")
+    assert found.gather(60) == 0
+    runs[1].update({DROPPED: "2026-02-01"})
+    judge_by_hand(store, runs[0], 0.0, "2026-02-02")
+    assert found.gather(0) == 2
+    assert found.gather(0) == 0, "of the run without results nothing is asked"
+    assert corrected(found) == {runs[0].id: 0.0, runs[1].id: 1.0, runs[2].id: 0.0}
+
+
+def test_nobody_opens_runs_whose_metrics_nobody_was_asked_about(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    published(store, "20260101-a")
+    found = history(store)
+    LabelSet(store).add([Label(key="0" * 32, question="toy.value", value=1.0, person="ann", at="2026-02-01")])
+    monkeypatch.delattr(PresentLabels, "correct")
+    assert found.gather(60) == 0
+    assert corrected(found) == {}
