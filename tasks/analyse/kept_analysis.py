@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,8 +86,12 @@ def _files(root: Path, paths: Iterable[Path]) -> list[list[str | int]]:
     return [[name, known.st_size, known.st_mtime_ns] for name, known in found]
 
 
+@cache
 def _code(room: str) -> list[list[str | int]]:
-    """Return the same of what a room consists of: a version alone would not tell a developer's changes."""
+    """Return the same of what a room consists of: a version alone would not tell a developer's changes.
+
+    A process looks once, when its code is imported all the same: a notebook or a worker makes many runs.
+    """
     folder = Path(__file__).parents[2] / room
     compiled = "__pycache__"
     return _files(folder, (path for path in folder.rglob("*.*") if path.is_file() and path.parent.name != compiled))

@@ -227,9 +227,8 @@ def staging(store: Store) -> Iterator[Staging]:
             "preserve_insertion_order": True,
         }
         try:
-            with duckdb.connect(str(folder / "stage.duckdb"), config=config) as connection, ExitStack() as opened:
-                # Tables that are read once or twice are not worth compressing, nor a checkpoint every 16 MB.
-                connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
+            # In memory, and spilled from there: a file would be synchronised at every statement, for nothing.
+            with duckdb.connect(":memory:", config=config) as connection, ExitStack() as opened:
                 without_progress_bar(connection)
                 connection.execute(sql("load/macros"))
                 connection.execute(sql("load/staging"))
