@@ -69,9 +69,10 @@ def with_corrected_differences(store: Store, comparison: Comparison) -> Comparis
     metrics = []
     for found in comparison.metrics:
         labels = known.get(found.metric.key)
-        sides = [rows(run, found.metric.key) for run in both]
-        if labels is not None and found.effect is not None and sides[0] is not None and sides[1] is not None:
-            found = dataclasses.replace(found, corrected=_corrected(found, labels, sides[0], sides[1], both))
+        if labels is not None and labels.labels and found.effect is not None:
+            ours, theirs = (rows(run, found.metric.key) for run in both)
+            if ours is not None and theirs is not None:
+                found = dataclasses.replace(found, corrected=_corrected(found, labels, ours, theirs, both))
         metrics.append(found)
     notes = (*comparison.notes, *(note for found in metrics for note in _note(found)))
     return dataclasses.replace(comparison, metrics=tuple(metrics), notes=notes)
@@ -121,7 +122,7 @@ def _answers(judged: JudgedRows, known: KnownLabels, model: str, *, binary: bool
     return {
         judged.cases[place]: _Answer(
             float(scores[place]),
-            consensus(by_key.get(key, []), binary=binary),
+            consensus(by_key[key], binary=binary) if key in by_key else None,
             drawn.get((key, model)),
             int(judged.clusters[place]),
         )

@@ -218,7 +218,7 @@ def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[LabelSa
     places, values, chances, people = [], [], [], []
     rows = set()
     for place, key in enumerate(judged.keys):
-        value = consensus(by_key.get(key, []), binary=binary)
+        value = consensus(by_key[key], binary=binary) if key in by_key else None
         if value is None:
             continue
         row = key, judged.models[place]

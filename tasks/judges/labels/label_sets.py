@@ -337,8 +337,10 @@ def _standing(
 ) -> Iterator[tuple[LabelSample, str, list[SampledRow]]]:
     """Yield each model's rows of each sample, unless their answers have changed since."""
     keys: defaultdict[_Row, set[str]] = defaultdict(set)
-    for case, model, key in zip(judged.cases, judged.models, judged.keys, strict=True):
-        keys[case, model].add(key)
+    sampled = {(row.case, row.model) for sample in samples for row in sample.rows}
+    for case, model, key in zip(judged.cases, judged.models, judged.keys, strict=True) if sampled else ():
+        if (case, model) in sampled:
+            keys[case, model].add(key)
     for sample in samples:
         by_model: defaultdict[str, list[SampledRow]] = defaultdict(list)
         for row in sample.rows:
