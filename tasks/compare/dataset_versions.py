@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import orjson
-import scipy
 
 from leadline.tasks.analyse.text_clusters import words
 from leadline.tasks.db import connect, records, sql
 from leadline.tasks.runs.run_index import RunLine
-from leadline.tasks.statistics.statistics import benjamini_hochberg
+from leadline.tasks.statistics.statistics import benjamini_hochberg, fisher_exact
 from leadline.tasks.store.store import MANIFEST, Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 MOST_QUESTIONS: Final = 4_000
 """Questions of a version that are read for the words in them, those of the same cases in each version."""
@@ -107,10 +109,17 @@ def case_changes(store: Store, before: str, after: str) -> CaseChanges | None:
     return _changes(_cases(store, before), _cases(store, after))
 
 
+@lru_cache(maxsize=16)
+def _compared(before: str, after: str) -> DuckDBPyConnection:
+    """Return a database with the table ``changed`` of two versions, from which all their pages are read."""
+    connection = connect()
+    connection.execute(sql("dataset_versions/changed"), {"before": before, "after": after})
+    return connection
+
+
 @lru_cache(maxsize=2_000)
 def _changes(before: str, after: str) -> CaseChanges:
-    with connect() as connection:
-        connection.execute(sql("dataset_versions/changed"), {"before": before, "after": after})
+    with _compared(before, after).cursor() as connection:
         counts = dict(connection.execute(sql("dataset_versions/counts")).fetchall())
     return CaseChanges(**{kind: counts.get(kind, 0) for kind in ("added", "removed", "edited")})
 
@@ -131,10 +140,8 @@ def changed_cases(
 
 @lru_cache(maxsize=500)
 def _changed(before: str, after: str, kind: str | None, limit: int, offset: int) -> list[dict[str, Any]]:
-    files = {"before": before, "after": after}
-    with connect() as connection:
-        connection.execute(sql("dataset_versions/changed"), files)
-        asked = {**files, "kind": kind, "limit": limit, "offset": offset}
+    asked = {"before": before, "after": after, "kind": kind, "limit": limit, "offset": offset}
+    with _compared(before, after).cursor() as connection:
         return records(connection, sql("dataset_versions/lines"), asked)
 
 
@@ -158,16 +165,20 @@ def shifts(before: Sequence[str], after: Sequence[str]) -> tuple[WordShift, ...]
     seen = sorted(word for word in old.keys() | new.keys() if old[word] + new[word] >= LEAST)
     if not seen or not before or not after:
         return ()
-    a, b = (np.array([counted[word] for word in seen]) for counted in (old, new))
-    drawn = scipy.stats.hypergeom(len(before) + len(after), a + b, len(after))
-    p = np.minimum(1.0, 2 * np.minimum(drawn.cdf(b), drawn.sf(b - 1)))
+    p = np.array([_chance(old[word], len(before), new[word], len(after)) for word in seen])
     surely = benjamini_hochberg(p) <= SHARE_OF_CHANCE
     told = [
-        WordShift(word, float(x / len(before)), float(y / len(after)))
-        for word, x, y, sure in zip(seen, a, b, surely, strict=True)
+        WordShift(word, old[word] / len(before), new[word] / len(after))
+        for word, sure in zip(seen, surely, strict=True)
         if sure
     ]
     return tuple(sorted(told, key=lambda shift: (-abs(shift.after - shift.before), shift.word))[:MOST_WORDS])
+
+
+def _chance(a: int, before: int, b: int, after: int) -> float:
+    """Return the chance of shares that differ as much, in either direction."""
+    hits, drawn = (b, after) if b * before >= a * after else (a, before)
+    return min(1.0, 2 * fisher_exact(hits, a + b, drawn, before + after))
 
 
 def _questions(file: str) -> list[str]:

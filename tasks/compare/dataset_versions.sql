@@ -1,7 +1,7 @@
 -- Cases of two versions of a dataset, told apart by their keys and by what they ask and expect.
 
 -- statement: changed
-CREATE OR REPLACE TEMP TABLE changed AS
+CREATE TABLE changed AS
 SELECT
     case_key,
     CASE WHEN before.asked IS NULL THEN 'added' WHEN after.asked IS NULL THEN 'removed' ELSE 'edited' END AS kind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,10 +32,10 @@ CHOICES: Final = 200
 
 @dataclass
 class Comparisons:
-    """Comparisons by what was asked; the latest are kept, since each takes a second."""
+    """Comparisons by what was asked; the latest are kept, since each takes a second, of large runs many."""
 
     site: Site
-    _kept: OrderedDict[tuple[object, ...], Comparison] = field(default_factory=OrderedDict)
+    _kept: dict[tuple[object, ...], Comparison] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, baseline: str, candidate: str, slices: Sequence[str]) -> Comparison:
@@ -49,13 +48,15 @@ class Comparisons:
         runs = [store.run(side.partition(":")[0]) for side in (baseline, candidate)]
         changed = [run.database.stat().st_mtime_ns if run.database.exists() else 0 for run in runs]
         key = (baseline, candidate, *slices, *changed)
+        if known := self._kept.get(key):  # without waiting for one that takes a minute
+            return known
         with self._lock:  # one at a time: each takes all processors
-            if key not in self._kept:
-                self._kept[key] = compare(store, baseline, candidate, Options(slices=tuple(slices), shown=MOST_ROWS))
+            if not (known := self._kept.get(key)):
+                known = compare(store, baseline, candidate, Options(slices=tuple(slices), shown=MOST_ROWS))
+                self._kept[key] = known
                 while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+                    del self._kept[next(iter(self._kept))]
+            return known
 
 
 def routes(site: Site) -> list[Route]:
