@@ -116,7 +116,7 @@ def handed_out(path: Path) -> Iterator[Path]:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
