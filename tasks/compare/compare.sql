@@ -33,10 +33,17 @@ SELECT case_no::BIGINT, original::BIGINT
 FROM (
     SELECT case_no, min(case_no) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
     FROM {side}.rows AS rows
+    SEMI JOIN (
+        WITH told AS (
+            SELECT row_id, hash(actual_answer, expected_answer) AS alike
+            FROM {side}.digests
+            WHERE actual_answer IS NOT NULL AND expected_answer IS NOT NULL
+        )
+        FROM told WHERE alike IN (SELECT alike FROM told GROUP BY alike HAVING count(*) > 1)
+    ) USING (row_id)
     JOIN {side}.digests AS digests USING (row_id)
-    JOIN {side}.cases AS cases USING (case_id)
     JOIN both_cases ON both_cases.{side}_case_id = rows.case_id
-    WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
+    WHERE error IS NULL AND len(rows.actual_answer) >= $least
 )
 WHERE case_no <> original
 

@@ -59,6 +59,10 @@ FEW_ROWS: Final = 5_000
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
 """Databases that stay open between steps, each with a connection once it is open."""
 
+_MEMORY: Final = "25%"
+"""Share of the machine's memory that the database of a run may take before it goes to disk, 80 % by default: processes
+that score, models and other runs are on the machine too."""
+
 _LEAST_SIZE: Final = 4 << 20
 """Bytes of a file below which rewriting saves too little."""
 
@@ -82,6 +86,8 @@ def connect(
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {} if threads is None else {"threads": threads}
+    if database is not None:
+        config["memory_limit"] = _MEMORY
     if block_size is not None:
         config["default_block_size"] = str(block_size)
     connection = duckdb.connect(str(database or ":memory:"), read_only=read_only, config=config)
