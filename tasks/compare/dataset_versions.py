@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-import orjson
 
 from leadline.tasks.analyse.text_clusters import words
 from leadline.tasks.db import connect, records, sql
 from leadline.tasks.runs.run_index import RunLine
 from leadline.tasks.statistics.statistics import benjamini_hochberg, fisher_exact
-from leadline.tasks.store.store import MANIFEST, Store
+from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,7 +67,7 @@ class CaseChanges:
     edited: int
 
 
-def versions_of(store: Store, runs: Iterable[RunLine], dataset: str) -> list[DatasetVersion]:
+def versions_of(runs: Iterable[RunLine], dataset: str) -> list[DatasetVersion]:
     """Return the versions of the datasets of a name, the newest first.
 
     Args:
@@ -80,23 +78,13 @@ def versions_of(store: Store, runs: Iterable[RunLine], dataset: str) -> list[Dat
     for run in runs:
         if run.dataset != dataset or not run.dataset_digest:
             continue
-        cases = _cases_digest(store.dataset(run.dataset_digest)) or run.dataset_digest
-        if found and cases == state:
+        if found and run.cases == state:
             known = found[-1]
             found[-1] = DatasetVersion(known.digest, run, known.last, known.runs + 1)
         else:
             found.append(DatasetVersion(run.dataset_digest, run, run, 1))
-        state = cases
+        state = run.cases
     return found
-
-
-@lru_cache(maxsize=5_000)
-def _cases_digest(folder: Path) -> str:
-    """Return the digest of the file of a dataset's cases, ``""`` where that is not known."""
-    try:
-        return str(orjson.loads((folder / MANIFEST).read_bytes())["sha256"]["cases.parquet"])
-    except (OSError, ValueError, KeyError):
-        return ""
 
 
 def case_changes(store: Store, before: str, after: str) -> CaseChanges | None:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ import orjson
 
 from leadline.evaluators.ground import percent
 from leadline.tasks.runs.run_facts import RunFacts, status_of
-from leadline.tasks.store.store import RESCORED, Run, Store
+from leadline.tasks.store.store import MANIFEST, RESCORED, Run, Store
 
 FRESH_S: Final = 2.0
 FRESH_REMOTE_S: Final = 15.0
@@ -42,6 +44,7 @@ class RunLine:
         instrument: Number of problems of the instrument or the data.
         coverage: Share of scores that were measured, if there are any.
         flow_run: Id of the Prefect flow run that made it, or "".
+        cases: Digest of the dataset's cases, whatever the answers; the dataset's own where that is not here.
         team: The team that its judge calls were charged to, or "".
         questions: Outcomes of the questions of the verdict.
         work: Numbers of scores ``reused``, ``computed``, ``scored`` and ``unscored``, where they are known.
@@ -72,6 +75,7 @@ class RunLine:
     work: Mapping[str, int | None]
     judged: Mapping[str, Any]
     rescored: str = ""
+    cases: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -197,7 +201,7 @@ class RunIndex:
 def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
     """Return a run in short."""
     facts = RunFacts(run.id, record)
-    gate = str(record.get("gate") or "")
+    gate, dataset = str(record.get("gate") or ""), str(record.get("dataset") or "")
     return RunLine(
         id=run.id,
         name=_short(facts.title),
@@ -215,14 +219,24 @@ def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
         coverage=facts.coverage,
         tags=tuple(_short(tag) for tag in sorted(record.get("tags") or ())),
         flow_run=_short(record.get("flow_run") or ""),
-        dataset_digest=str(record.get("dataset") or ""),
+        dataset_digest=dataset,
         version=_short((record.get("versions") or {}).get("leadline") or ""),
         team=_short(((record.get("config") or {}).get("judges") or {}).get("team") or ""),
         questions={str(line["question"]): str(line["outcome"]) for line in record.get("questions") or ()},
         work={"reused": facts.reused, "computed": facts.computed, "scored": facts.scored, "unscored": facts.unscored},
         judged=record.get("judge_calls") or {},
         rescored=str(record.get(RESCORED) or ""),
+        cases=_cases_digest(run.path.parents[1] / "datasets" / dataset) or dataset if dataset else "",
     )
+
+
+@lru_cache(maxsize=5_000)
+def _cases_digest(folder: Path) -> str:
+    """Return the digest of the file of a dataset's cases, ``""`` where that is not known."""
+    try:
+        return str(orjson.loads((folder / MANIFEST).read_bytes())["sha256"]["cases.parquet"])
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def datasets_of(lines: Iterable[RunLine]) -> list[str]:

@@ -448,7 +448,7 @@ def _with_changes(trends: Sequence[Trend]) -> list[Trend]:
                     LevelSeries(
                         np.array([point.value for point in points], np.float64),
                         np.array([point.error for point in points], np.float64),
-                        [point.run.dataset_digest for point in points],
+                        [point.run.cases for point in points],
                     )
                 )
     found: defaultdict[int, list[LevelChange]] = defaultdict(list)

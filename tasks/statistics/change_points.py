@@ -221,7 +221,7 @@ def _cuts(series: LevelSeries, start: int, end: int, level: float, test: tuple[f
 
 
 def _described(series: LevelSeries, cuts: dict[int, float], level: float, left_out: int) -> list[LevelChange]:
-    """Return changes with their levels and intervals.
+    """Return changes with their levels and intervals, but those that another sample explains.
 
     Args:
         level: The level at which they were found.
@@ -233,6 +233,8 @@ def _described(series: LevelSeries, cuts: dict[int, float], level: float, left_o
         before, after = series.values[start:place], series.values[place:end]
         same = series.samples[place - 1] == series.samples[place]
         low, high = _interval(before, after, level, 0.0 if same else _sampling(series, start, place, end))
+        if not same and low <= 0 <= high:  # drawing other cases moves it as far
+            continue
         found.append(
             LevelChange(
                 left_out + place, float(before.mean()), float(after.mean()), low, high, cuts[place], same_sample=same

@@ -43,7 +43,7 @@ def routes(site: Site) -> list[Route]:
         names = datasets_of(runs)
         if wanted["dataset"] not in names:
             wanted["dataset"] = runs[0].dataset if runs else ""
-        versions = versions_of(site.store, runs, wanted["dataset"])[: MOST_VERSIONS + 1]
+        versions = versions_of(runs, wanted["dataset"])[: MOST_VERSIONS + 1]
         steps = list(pairwise(versions))
         chosen = next((step for step in steps if step[0].digest == wanted["version"]), steps[0] if steps else None)
         counts: dict[str, CaseChanges | None] = {}

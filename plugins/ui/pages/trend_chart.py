@@ -201,7 +201,7 @@ def _marks(trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLi
     starts = {trend.points[start].run.id for trend in trends for start in trend.starts[1:]}
     marks = [(run, "epoch", "new epoch") for run in runs if run.id in starts]
     marks += [
-        (run, "dataset", "new dataset") for one, run in pairwise(runs) if one.dataset_digest != run.dataset_digest
+        (run, "dataset", "new dataset") for one, run in pairwise(runs) if one.cases != run.cases
     ]
     had = [(), *(run.tags for run in runs)]
     tagged = [(run, [tag for tag in run.tags if tag not in before]) for before, run in zip(had, runs, strict=False)]

@@ -156,7 +156,7 @@ def _table(trends: Sequence[Trend], runs: Sequence[RunLine], place: Pager) -> li
 
 
 def _is_new(run: RunLine, before: RunLine | None) -> bool:
-    return before is not None and before.dataset_digest != run.dataset_digest
+    return before is not None and before.cases != run.cases
 
 
 def _epochs(site: Site, trends: Sequence[Trend], runs: Sequence[RunLine], every: Sequence[RunLine]) -> list[ShownEpoch]:

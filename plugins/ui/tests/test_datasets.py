@@ -72,6 +72,7 @@ def test_runs_with_the_same_file_of_cases_are_one_version(store: Store) -> None:
         cases = "second" if b"was it" in (path / "cases.parquet").read_bytes() else "first"
         (path / "manifest.json").write_text(f'{{"sha256": {{"cases.parquet": "{cases}"}}}}')
     assert counts(web.get("/trends/datasets").text) == [["1", "1", "1", "1"], ["2", "–", "–", "–"]]
+    assert web.get("/trends").text.count(">new dataset</text>") == 1
 
 
 def test_drifted_words_lead_to_the_cases_that_have_them(store: Store) -> None:

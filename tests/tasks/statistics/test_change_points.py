@@ -92,6 +92,14 @@ def test_the_interval_allows_for_other_cases_where_the_sample_changed_with_the_l
     assert of_other.high - of_other.low > 2 * (of_same.high - of_same.low)
 
 
+def test_a_level_that_moves_less_than_other_cases_would_move_it_is_no_change():
+    values = np.repeat([0.02, 0.0204], 6)
+    errors = np.full(12, 0.03)
+    (same,) = find_changes([LevelSeries(values, errors, ["one"] * 12)])
+    assert len(same) == 1
+    assert find_changes([LevelSeries(values, errors, ["one"] * 6 + ["two"] * 6)]) == [[]]
+
+
 def test_short_series_and_none_at_all_have_no_changes_and_of_a_long_one_the_last_points_count():
     short = LevelSeries(np.array([0.1, 0.9, 0.9]), np.full(3, np.nan), [0] * 3)
     draw = np.random.default_rng(11)
