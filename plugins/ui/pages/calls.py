@@ -36,7 +36,8 @@ def routes(site: Site) -> list[Route]:
             raise HTTPException(404)
         wanted = stretch(answer["actual_answer"] or "") or stretch(case["question"] or "")
         calls = read_ledger(site.store).mentioning(wanted, MOST_CALLS) if wanted else []
-        return site.page(request, "calls.html", run=line, case=case, model=model, calls=calls, wanted=wanted)
+        shown = f"{wanted}…" if len(wanted) == LOOKED_FOR else wanted
+        return site.page(request, "calls.html", run=line, case=case, model=model, calls=calls, wanted=shown)
 
     def call(request: Request) -> Response:
         try:
