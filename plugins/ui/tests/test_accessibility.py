@@ -234,8 +234,13 @@ def send_form(page: Page, form: str, fields: Mapping[str, str]) -> None:
     """Fill in a form and send it by its button; returns when the answer is shown."""
     for name, value in fields.items():
         page.fill(f"{form} [name='{name}']", value)
+    follow(page, f"{form} [type=submit]")
+
+
+def follow(page: Page, selector: str) -> None:
+    """Press on what leads to another page; returns when that is shown."""
     page.js("window.left = false")
-    page.press(f"{form} [type=submit]")
+    page.press(selector)
     page.wait("window.left === undefined && document.readyState === 'complete'")
 
 
@@ -268,3 +273,34 @@ def test_the_first_tab_leads_past_the_navigation(served: Served, page: Page, nam
     page.wait("location.hash")
     press(page, "Tab", 9)
     assert page.js(f"Boolean({focused}.closest('main'))")
+
+
+@pytest.mark.parametrize(
+    ("page_name", "fields", "leads_to"),
+    [
+        (
+            "comparing",
+            {"baseline": "{run}:aldermouth-rag-v1", "candidate": "{run}:gullwing-mini"},
+            "aldermouth-rag-v1 → gullwing-mini",
+        ),
+        ("collecting answers", {"suite": "suite.csv", "models": "python:portapp:answer"}, "Work"),
+    ],
+)
+def test_a_form_of_work_starts_it_shows_its_progress_and_leads_to_what_came_of_it(
+    served: Served, page: Page, page_name: str, fields: dict[str, str], leads_to: str
+) -> None:
+    served.come(page, page_name)
+    send_form(page, "form.fields", {name: value.format_map(served.names) for name, value in fields.items()})
+    page.wait("document.querySelector('main .badge')?.innerText === 'done'", 90)
+    assert page.violations() == []
+    follow(page, "#live a.btn")
+    assert page.text("h1") == leads_to
+
+
+def test_a_judge_is_asked_again_and_each_reply_stands_beside_the_runs(served: Served, page: Page) -> None:
+    counts = []
+    for _ in range(2):
+        served.come(page, "a case judged again")
+        counts.append(page.js("document.querySelectorAll('main article').length"))
+    assert counts[1] == counts[0] + 1
+    assert page.text("main article h2").startswith("The run's reply")
