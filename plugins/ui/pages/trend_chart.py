@@ -200,9 +200,7 @@ def _marks(trends: Sequence[Trend], runs: Sequence[RunLine]) -> list[tuple[RunLi
     """Return what is marked at runs: tags that the run before had not, new datasets, new epochs."""
     starts = {trend.points[start].run.id for trend in trends for start in trend.starts[1:]}
     marks = [(run, "epoch", "new epoch") for run in runs if run.id in starts]
-    marks += [
-        (run, "dataset", "new dataset") for one, run in pairwise(runs) if one.cases != run.cases
-    ]
+    marks += [(run, "dataset", "new dataset") for one, run in pairwise(runs) if one.cases != run.cases]
     had = [(), *(run.tags for run in runs)]
     tagged = [(run, [tag for tag in run.tags if tag not in before]) for before, run in zip(had, runs, strict=False)]
     return marks + [(run, "tag", ", ".join(tags)) for run, tags in tagged if tags]
