@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-import scipy
 
 from leadline.tasks.statistics.statistics import Z, effective_number, wilson
 
@@ -174,7 +173,13 @@ def spearman(ones: Floats, others: Floats) -> float:
     """
     if len(ones) < 2 or ones.min() == ones.max() or others.min() == others.max():
         return math.nan
-    return float(scipy.stats.spearmanr(ones, others).statistic)
+    return float(np.corrcoef(_ranks(ones), _ranks(others))[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return the place of each value from 1, equal ones sharing the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place], float)
 
 
 def bootstrap(statistic: Callable[[Ints], float], groups: Ints, *, samples: int = SAMPLES) -> tuple[float, float]:

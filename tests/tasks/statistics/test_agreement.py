@@ -85,6 +85,10 @@ def test_ranks_of_a_constant_do_not_correlate():
     assert spearman(np.arange(5.0), np.arange(5.0) ** 2) == pytest.approx(1)
 
 
+def test_equal_values_share_the_mean_of_their_ranks():
+    assert spearman(np.array([1.0, 1.0, 2.0, 3.0]), np.array([4.0, 3.0, 3.0, 5.0])) == pytest.approx(0.5)
+
+
 def test_bootstrap_draws_whole_groups():
     values = np.repeat(np.random.default_rng(1).normal(size=40), 5)
     alone = bootstrap(lambda rows: float(values[rows].mean()), np.arange(200), samples=400)
