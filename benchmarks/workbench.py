@@ -3,8 +3,9 @@
     python -m benchmarks.workbench [--runs 1000] [--rows 1000000] [--store FOLDER]
 
 The store is made by SQL, since scoring a million rows is no matter of pages; it is kept where --store names a folder.
-Each page is asked for three times from the application as it is served, and the second and third time count. Times are
-those of the processor, in all threads, so that others on the machine count little.
+Each page is asked for three times from the application as it is served, and the second and third time count. First
+views, with what they import, are asked once of the command, one after the other. Times are those of the processor, in
+all threads, so that others on the machine count little.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -35,12 +36,13 @@ from starlette.types import Receive, Scope, Send
 from leadline.plugins.ui.app import workbench
 from leadline.plugins.ui.site import Person, PersonRole
 from leadline.tasks.db import DATASET_TABLES, connect, literal, open_run, run_definitions, sql
+from leadline.tasks.load.staging import ROW_GROUP
 from leadline.tasks.runs.history import RunHistory, keep_points
 from leadline.tasks.runs.run_index import RunIndex, RunLine
 from leadline.tasks.store.store import Run, Store
 
 DATASET = """
-INSERT INTO models SELECT i, 'model-' || i, 'model-' || i, NULL, true FROM range(2) AS t(i);
+INSERT INTO models SELECT i, 'model-' || i, 'model-' || i, NULL, false FROM range(2) AS t(i);
 INSERT INTO cases
 SELECT i, 'case-' || i, 'When is high water at berth ' || i || repeat(' please', (hash(i) % 20)::INTEGER) || '?',
        ['At noon.'], [], NULL, ['category ' || hash(i, 2) % 12], '{{}}', NULL
@@ -63,13 +65,20 @@ INSERT INTO metrics
 SELECT i, i, 'metric', 'Metric ' || i, '', true, 0, 1, 0.5, true, false, false, false FROM range(2) AS t(i);
 INSERT INTO rules (metric_id, question) SELECT metric_id, 'right' FROM metrics;
 INSERT INTO scores
-SELECT m, i, 0, 'scored', NULL, (hash(i, m) % 1000) / 999.0 FROM range({rows}) AS t(i), range(2) AS s(m);
+SELECT m, i, 0, 'scored', NULL, (hash(i, m) % 1000003) / 1000002.0 FROM range({rows}) AS t(i), range(2) AS s(m);
 INSERT INTO slice_rows SELECT 'category', 'category ' || hash(i // 2, 2) % 12, i FROM range({rows}) AS t(i);
 INSERT INTO slices BY NAME
 SELECT DISTINCT slice_column, slice_value, 0 AS metric_id, 0 AS model_id, 0 AS n_rows, 0 AS n_cases, 0 AS n_scored,
        0 AS n_unscored FROM slice_rows;
 """
 
+EDITED = """
+COPY (
+    SELECT * REPLACE (CASE WHEN case_id % 1000 = 7 THEN question || ' Now?' ELSE question END AS question)
+    FROM read_parquet({cases})
+    WHERE case_id % 997 <> 5
+) TO {edited} (FORMAT parquet, COMPRESSION zstd);
+"""
 
 NIGHT = """
 INSERT INTO evaluators
@@ -159,7 +168,8 @@ def _make_dataset(folder: Path, rows: int) -> None:
     with duckdb.connect() as connection:
         connection.execute(sql("dataset") + DATASET.format(rows=rows))
         for table in DATASET_TABLES:
-            connection.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')} (COMPRESSION zstd)")
+            path = literal(folder / f"{table}.parquet")
+            connection.execute(f"COPY {table} TO {path} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})")
     (folder / "manifest.json").write_text("{}")
 
 
@@ -177,23 +187,61 @@ def _milliseconds(function: Callable[[], object], times: int = 3) -> float:
     return median(took[1:] or took)
 
 
-def _start(store: Store) -> float:
-    """Return the milliseconds of the processor until the command answers."""
-    address = ("127.0.0.1", _free_port())
-    command = [sys.executable, "-m", "leadline.cli.main", "ui", "--store", str(store.root), "--port", str(address[1])]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def _first_views(store: Store, pages: Mapping[str, str]) -> Iterator[tuple[str, float]]:
+    """Yield the milliseconds of the processor that the command takes until it answers, and for each page once."""
+    port = _free_port()
+    command = [sys.executable, "-m", "leadline.cli.main", "ui", "--store", str(store.root), "--port", str(port)]
+    token = {"BENCHMARK_TOKEN": "a token for the benchmark"}
+    process = subprocess.Popen(
+        [*command, "--token-env", *token], env=os.environ | token, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def ask(path: str) -> None:
+        headers = {"Authorization": f"Bearer {token['BENCHMARK_TOKEN']}"}
+        urllib.request.urlopen(
+            urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers), timeout=300
+        ).close()
+
+    spent = 0.0
     try:
         for _ in range(1000):
             try:
-                urllib.request.urlopen(f"http://{address[0]}:{address[1]}/health", timeout=5).close()
+                ask("/health")
                 break
             except URLError:
                 time.sleep(0.02)
-        user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
-        return 1000 * (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        for name, path in {"start to the first answer": "/health", **pages}.items():
+            ask(path)
+            before, spent = spent, _spent(process.pid)
+            yield name, spent - before
     finally:
         process.terminate()
         process.wait(timeout=30)
+
+
+def _spent(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+    return 1000 * (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _second_version(store: Store, large: str) -> Iterator[None]:
+    """Have an earlier version of the large dataset, with a run, as long as the block takes; some cases differ."""
+    folder, run = store.dataset("f" * 32), store.run("20260101-999999")
+    folder.mkdir(parents=True)
+    run.path.mkdir(parents=True)
+    try:
+        cases = [literal(store.dataset(name * 32) / "cases.parquet") for name in "df"]
+        with connect() as connection:
+            connection.execute(EDITED.format(cases=cases[0], edited=cases[1]))
+        (folder / "manifest.json").write_text("{}")
+        record = orjson.loads((store.run(large).path / "run.json").read_bytes())
+        (run.path / "run.json").write_bytes(orjson.dumps(record | {"id": run.id, "dataset": "f" * 32}))
+        os.link(store.run(large).database, run.database)
+        yield
+    finally:
+        shutil.rmtree(folder)
+        shutil.rmtree(run.path)
 
 
 def _free_port() -> int:
@@ -211,7 +259,6 @@ def _read_databases(history: RunHistory, lines: list[RunLine]) -> None:
 def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, float]]:
     """Yield the milliseconds of each page, and of a bare query."""
     shutil.rmtree(store.root / "history", ignore_errors=True)
-    yield "start to the first answer", _start(store)
     app = workbench(store)
 
     async def as_editor(scope: Scope, receive: Receive, send: Send) -> None:
@@ -227,6 +274,15 @@ def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, float]]:
     drawn = web.post("/labels/draw", data=draw)
     assert drawn.status_code == 200, drawn.text[-300:]
     queue = "/labels/labels/queue?metric=toy-0.metric"
+    with _second_version(store, large):
+        yield from _first_views(
+            store,
+            {
+                "trends, first view": "/trends?dataset=harbour",
+                "datasets over time, first view": "/trends/datasets?dataset=ocean",
+                "two models, first view": f"/compare?run={large}:model-0&run={large}:model-1",
+            },
+        )
     pages = {
         "runs": "/",
         "runs, searched": "/?q=nightly+99&sort=problems",
@@ -245,6 +301,7 @@ def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, float]]:
         "trends": "/trends?dataset=harbour",
         "trends, 1,000 runs": "/trends?dataset=harbour&last=1000",
         "trends of a slice": "/trends?dataset=harbour&last=1000&slice=category%3Dcategory+3",
+        "two models": f"/compare?run={large}:model-0&run={large}:model-1",
         "costs": "/costs",
         "costs by judge": "/costs?by=judge&days=all",
         "work": "/work",
@@ -270,7 +327,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         store, large = make_store((chosen.store or Path(folder)) / "store", chosen.runs, chosen.rows)
         for name, took in measure(store, large, chosen.rows):
-            print(f"{name:28} {took:8.0f} ms", flush=True)
+            print(f"{name:31} {took:8.0f} ms", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{chosen.runs:,} runs, one of {chosen.rows:,} rows; the process peaked at {peak:.2f} GiB with making the store"
