@@ -1,8 +1,8 @@
 """Reads a Parquet file in a process of its own, since a library that aborts over a file ends the process it is in.
 
-It imports nothing of ours, so that it starts at once. On standard output are streams of Arrow's IPC: first an empty one
-with the columns, then one for each row group, whose batches are bounded by what they decode to. What stops it is the
-last line of standard error, as JSON.
+It imports nothing of ours, nor Arrow's functions, so that it starts at once. On standard output are streams of Arrow's
+IPC: first an empty one with the columns, then one for each row group, whose batches are bounded by what they decode to.
+What stops it is the last line of standard error, as JSON.
 
 A text that a column has a thousand times is in the file once, in the column's dictionary. So columns of texts, those in
 lists and structs too, are read as references to their dictionary, which take a few bytes each. The lengths that they
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def longest_text(batch: pa.RecordBatch) -> int:
 def _longest(array: pa.Array) -> int:
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return pc.max(pc.binary_length(array.dictionary)).as_py() or 0
+        return int(np.diff(_ends(array.dictionary)).max(initial=0))
     if pa.types.is_struct(kind):
         return sum(_longest(array.field(index)) for index in range(kind.num_fields))
     if pa.types.is_map(kind):
@@ -200,9 +199,7 @@ def _compacted(column: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return references with a dictionary of what they refer to, so that no more than that is sent."""
     if len(column.dictionary) <= len(column):
         return column
-    used = column.indices.unique().drop_null()
-    indices = pc.index_in(column.indices, used).cast(column.type.index_type)
-    return pa.DictionaryArray.from_arrays(indices, column.dictionary.take(used), ordered=column.type.ordered)
+    return column.dictionary_decode().dictionary_encode()
 
 
 def _sizes(array: pa.Array) -> npt.NDArray[Any]:
@@ -210,7 +207,7 @@ def _sizes(array: pa.Array) -> npt.NDArray[Any]:
     kind = array.type
     if pa.types.is_dictionary(kind):
         lengths = np.diff(_ends(array.dictionary)).astype(np.float64)
-        known = _numbers(pc.cast(array.is_valid(), pa.uint8())).astype(np.bool_)
+        known = _known(array)
         return (
             np.where(known, lengths[np.where(known, _numbers(array.indices), 0)], 0.0) if len(lengths) else known * 0.0
         )
@@ -236,6 +233,14 @@ def _numbers(array: pa.Array) -> npt.NDArray[Any]:
         return np.zeros(0, np.int64)
     first = array.offset
     return np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())[first : first + len(array)]
+
+
+def _known(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which elements are not null."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 def _ends(texts: pa.Array) -> npt.NDArray[Any]:
