@@ -267,6 +267,9 @@ def find_rows(
         return [], total
     ids = {"rows": [line["row_id"] for line in found]}
     texts = {line.pop("row_id"): line for line in records(connection, sql("ui_cases/texts"), ids)}
+    cases = {"cases": [line["case_id"] for line in texts.values()]}
+    questions = {line["case_id"]: line for line in records(connection, sql("ui_cases/questions"), cases)}
+    texts = {row: line | questions[line["case_id"]] for row, line in texts.items()}
     failing = {line["row_id"]: line["names"] for line in records(connection, sql("ui_cases/failing_metrics"), ids)}
     lines = [line | texts[line["row_id"]] | {"failing": failing.get(line["row_id"], [])} for line in found]
     return lines, total
