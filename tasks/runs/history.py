@@ -182,7 +182,8 @@ class RunHistory:
         lines = [line for line in self.index.lines() if line.id in wanted]
         labelled = {line["run"] for line in self.lines("labelled", lines, questions=corrections.questions())}
         left = [line for line in lines if line.id in labelled][::-1]  # the newest is the last
-        again, locked = set(), set()
+        again: set[str] = set()
+        locked: set[str] = set()
         with connect(threads=1) as connection:
             connection.execute(sql("history/points"))
             while left and (time.monotonic() < until or not again | locked):

@@ -257,10 +257,8 @@ def find_rows(
         query = sql("ui_cases/bits").format(last=extent["last_row"], rows=rows, filters=_in_all(others))
         ((bits,),) = connection.execute(query, asked).fetchall()
         numbers = np.flatnonzero(np.frombuffer((bits or "0").encode(), np.uint8) == ord("1"))
-        found, total = (
-            [_UNMEASURED | {"row_id": row} for row in numbers[offset : offset + limit].tolist()],
-            len(numbers),
-        )
+        place = numbers[offset : offset + limit].tolist()
+        found, total = [{"row_id": row, "value": None, "outcome": None} for row in place], len(numbers)
     else:
         found, total = [], 0
     if not found:
@@ -273,9 +271,6 @@ def find_rows(
     failing = {line["row_id"]: line["names"] for line in records(connection, sql("ui_cases/failing_metrics"), ids)}
     lines = [line | texts[line["row_id"]] | {"failing": failing.get(line["row_id"], [])} for line in found]
     return lines, total
-
-
-_UNMEASURED: Final[Mapping[str, Any]] = {"value": None, "outcome": None}
 
 
 def _sets(

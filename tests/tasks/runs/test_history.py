@@ -249,6 +249,7 @@ def test_means_are_corrected_by_the_labels_of_today_and_runs_stay_as_they_were_p
     assert found.gather(60) == 0
     assert corrected(found) == {run.id: 1.0}
     judged(store, "20260102-b")
+    found = history(store)  # an index is fresh for seconds
     judge_by_hand(store, run, 0.0, "2026-02-02")
     assert found.gather(60) == 0
     assert corrected(found) == {run.id: 0.0, "20260102-b": 0.0}
