@@ -56,6 +56,7 @@ class StartedFlow:
         outcome: Its state in a word.
         note: What Prefect says of the state.
         address: Its page in Prefect's UI, or "".
+        suite: The suite whose answers it collects, or "".
         lines: The last lines of its log, for one that was looked at by itself.
     """
 
@@ -68,6 +69,7 @@ class StartedFlow:
     outcome: str
     note: str
     address: str
+    suite: str = ""
     lines: tuple[str, ...] = ()
 
     def said(self) -> str:
@@ -171,6 +173,7 @@ class PrefectWork:
     def _shown(self, run: FlowRun, lines: tuple[str, ...] = ()) -> StartedFlow:
         state = run.state
         created = run.created or run.expected_start_time
+        config = run.parameters.get("config") or {}
         return StartedFlow(
             str(run.id),
             run.name,
@@ -181,6 +184,7 @@ class PrefectWork:
             _OUTCOMES.get(state.type.value, state.type.value.lower()) if state else "waiting",
             " ".join(filter(None, (state.name, state.message))) if state else "",
             f"{self.ui}/runs/flow-run/{run.id}" if self.ui else "",
+            "" if "dataset" in config else str(config.get("suite") or ""),  # an evaluation's is one of evaluators
             lines,
         )
 

@@ -70,6 +70,11 @@ class StartedCommand:
         return "stopped" if self.stopped else {0: "done", 1: "done"}.get(self.process.returncode, "failed")
 
     @property
+    def suite(self) -> str:
+        """The suite whose answers it collects, or ""."""
+        return self.arguments[-1] if self.arguments[0] == "collect" else ""
+
+    @property
     def seconds(self) -> float:
         """Time that it took or takes."""
         return (self.ended or time.time()) - self.started

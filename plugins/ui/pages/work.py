@@ -120,6 +120,6 @@ def _results(site: Site, work: StartedCommand | StartedFlow, said: str) -> Itera
         yield "The run", site.link("runs", name)
     for name in dict.fromkeys(re.findall(r"/comparisons/([\w.-]+)/report\.html", said)):
         yield "The comparison", site.link("comparisons", name, "report.html")
-    if isinstance(work, StartedCommand) and work.arguments[0] == "collect" and work.outcome == "done":
-        answers = f"{Path(work.arguments[-1]).stem}.answers.jsonl"
+    if work.suite and work.outcome == "done":
+        answers = f"{Path(work.suite).stem}.answers.jsonl"
         yield "Evaluate these answers", site.link("work", job="evaluate", dataset=answers)

@@ -116,8 +116,9 @@ def test_what_a_worker_of_prefect_serves_becomes_a_flow_run_and_is_cancelled_the
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.deployments.runner import EntrypointType
+    from prefect.states import Completed
 
-    from leadline.flows.served import compare
+    from leadline.flows.served import collect, compare
 
     monkeypatch.setenv("PREFECT_API_URL", api_url)
     monkeypatch.setenv("LEADLINE_SERVER", "auto")
@@ -144,6 +145,16 @@ def test_what_a_worker_of_prefect_serves_becomes_a_flow_run_and_is_cancelled_the
         assert "There is no such page" in send(web, f"/work/{stranger.id}/stop")
         assert send(web, f"{page}/stop") == page
         assert "stopped" in web.get(page).text
+        deployment = collect.to_deployment(name="collect", entrypoint_type=EntrypointType.MODULE_PATH)
+        config = {"suite": "berths.csv", "store": store.location}
+        collecting = client.create_flow_run_from_deployment(
+            deployment.apply(work_pool_name="ui-flows"),  # type: ignore[union-attr]
+            parameters={"config": config},
+            tags=[TAG],
+        )
+        assert "Evaluate these answers" not in web.get(f"/work/{collecting.id}").text
+        client.set_flow_run_state(collecting.id, Completed(), force=True)
+        assert "job=evaluate&amp;dataset=berths.answers.jsonl" in web.get(f"/work/{collecting.id}").text
         assert client.read_flow_run(run.id).state.type.value == "CANCELLED"  # type: ignore[union-attr]
         assert client.read_flow_run(stranger.id).state.type.value == "SCHEDULED"  # type: ignore[union-attr]
     assert [entry.did for entry in AuditLog(store).entries()[0]] == ["stopped work", "started work"]
