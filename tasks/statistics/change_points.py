@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -259,6 +260,15 @@ def _interval(before: Floats, after: Floats, level: float, sampling: float) -> t
 
 
 def _sampling(series: LevelSeries, start: int, place: int, end: int) -> float:
-    """Return the variance that a change of the sample adds to a difference."""
-    known = [np.nan_to_num(series.errors[first:last]) ** 2 for first, last in ((start, place), (place, end))]
-    return float(sum(part.mean() for part in known))
+    """Return the variance of a difference of levels that is not seen in the spread of their points.
+
+    Of the n points of a level, n_s rest on sample s, and e² is the sampling variance of a point. The mean has
+    e² Σ (n_s / n)² of it, and the spread of points shows e² (1 - Σ (n_s / n)²) / (n - 1) of that: nothing where all
+    share a sample, everything where each has its own.
+    """
+    unseen = 0.0
+    for first, last in ((start, place), (place, end)):
+        n = last - first
+        shares = sum(count**2 for count in Counter(series.samples[first:last]).values()) / n
+        unseen += float((np.nan_to_num(series.errors[first:last]) ** 2).mean()) * (shares - 1) / max(1, n - 1)
+    return unseen

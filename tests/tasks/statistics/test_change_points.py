@@ -92,6 +92,16 @@ def test_the_interval_allows_for_other_cases_where_the_sample_changed_with_the_l
     assert of_other.high - of_other.low > 2 * (of_same.high - of_same.low)
 
 
+def test_where_every_night_has_other_cases_the_spread_of_nights_shows_all_of_their_error():
+    draw = np.random.default_rng(12)
+    same = _nights(draw)
+    same.values[30:] -= 0.1
+    other = LevelSeries(same.values, same.errors, range(60))
+    ((of_same,), (of_other,)) = find_changes([same])[0], find_changes([other])[0]
+    assert not of_other.same_sample
+    assert (of_other.low, of_other.high) == pytest.approx((of_same.low, of_same.high))
+
+
 def test_a_level_that_moves_less_than_other_cases_would_move_it_is_no_change():
     values = np.repeat([0.02, 0.0204], 6)
     errors = np.full(12, 0.03)
