@@ -153,10 +153,11 @@ def test_what_a_retry_could_score_is_unscored_nowhere(host: Host, s3: S3, tmp_pa
 def test_kill_9_loses_nothing_that_was_finished(s3: S3, tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", 120)
     variables = os.environ | environment(s3.endpoint, tmp_path / "killed")
-    with serving(JudgeEndpoint(reply, latency=0.02)) as endpoint:
+    with serving(JudgeEndpoint(reply, latency=0.1)) as endpoint:
         command = [sys.executable, "-m", "tests.support.judges.judged_run", s3.url, str(rows), endpoint.url]
         process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, start_new_session=True)
         kill_once(lambda: any(name.endswith(".parquet") for name in s3.names("scores/")), process)
+        endpoint.latency = 0.0
         finished = [name for name in s3.names("scores/") if name.endswith(".parquet")]
         variables |= environment(s3.endpoint, tmp_path / "elsewhere")
         done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, check=True, timeout=100)
