@@ -149,6 +149,22 @@ def test_cases_are_found_by_words_metric_outcome_and_problem(store: Store) -> No
     assert found("problem=7") == found("slice=no%3Dne") == []
 
 
+def test_cases_are_found_by_a_slice_whose_names_have_equals_signs(store: Store) -> None:
+    run = make_run(store, "20260101-a")
+    with duckdb.connect(str(run.database)) as connection:
+        lines = [("a", "b=c", 0), ("a=b", "c", 2), ("a", "b", 1)]
+        connection.executemany("INSERT INTO slice_rows (slice_column, slice_value, row_id) VALUES (?, ?, ?)", lines)
+    web = reader(store)
+
+    def found(slice_: str, metric: str = "") -> list[str]:
+        page = web.get("/cases", params={"run": run.id, "slice": slice_, "metric": metric}).text
+        return re.findall(r'class="name" href="/runs/20260101-a/case\?case=(\w+)"', page)
+
+    assert found("a=b=c") == ["c1", "c2"], "both readings of the name"
+    assert found("a=b") == found("a=b", "bleu.bleu_1") == ["c1"]
+    assert found("a=c") == found("b=c") == []
+
+
 def test_cases_are_found_by_the_cluster_of_failures_that_they_are_in(store: Store) -> None:
     run = make_run(store, "20260101-a")
     part = {"size": 1, "words": ["tide", "gauge"], "central_cases": ["c2"], "cases": ["c2"], "metric_ids": ["bleu_1"]}
