@@ -97,9 +97,12 @@ def case_changes(store: Store, before: str, after: str) -> CaseChanges | None:
     return _changes(_cases(store, before), _cases(store, after))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _compared(before: str, after: str) -> DuckDBPyConnection:
-    """Return a database with the table ``changed`` of two versions, from which all their pages are read."""
+    """Return a database with the table ``changed`` of two versions, from which all their pages are read.
+
+    It is in memory, some tens of bytes a case that changed, so that few are kept.
+    """
     connection = connect()
     connection.execute(sql("dataset_versions/changed"), {"before": before, "after": after})
     return connection

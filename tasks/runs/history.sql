@@ -100,7 +100,7 @@ WHERE run IN (SELECT unnest($runs)) AND slice IS NULL
     AND (measure = 'corrected' OR (measure = 'value' AND evaluator || '.' || metric IN (SELECT unnest($questions))));
 
 -- statement: correct_beside
--- Tables that take the place of a run's own, which labels of today fill, and stays as it was published.
+-- Tables that hide a run's own and are filled by the labels of today; the run stays as it was published.
 CREATE TEMP TABLE corrections AS FROM corrections LIMIT 0;
 CREATE TEMP TABLE certificates AS FROM certificates LIMIT 0;
 CREATE TEMP TABLE question_labels AS FROM question_labels LIMIT 0;
