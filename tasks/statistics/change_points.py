@@ -21,6 +21,12 @@ variance ratio of a mean in an autoregression; r is the correlation of neighbour
       Soc. Suppl. 8 (1946).
     * Robbins, Gallagher, Lund and Aue, "Mean shift testing in correlated data", J. Time Series Analysis 32 (2011).
 
+A few points have too few orders for a small p-value, however far they moved: five after five have 252. Where orders are
+fewer than are drawn, and three points or more on either side, the smaller counts of that p-value and Student's, times
+the places that were looked at (Bonferroni). Student's takes the spread of points, but never less than their sampling
+error, so that rare failures that happen to fall into neighbouring nights are no change; where that error is unknown,
+only the orders count.
+
 Over all series the share of false finds is held with Benjamini and Hochberg's procedure. A series that is found is cut
 at its change (binary segmentation), and its parts are tested in turn, each at half the level that the procedure left to
 the series. The intervals of what was found are as wide as finding it asks for:
@@ -118,7 +124,7 @@ def find_changes(series: Sequence[LevelSeries], share: float = FALSE_CHANGES) ->
         share: The share of the series with a find that may have no change.
     """
     kept = [_last(one) for one in series]
-    tests = [_test(one.values, _weights(one)) for one in kept]
+    tests = [_test(one) for one in kept]
     q_values = benjamini_hochberg(np.array([p for p, _ in tests], np.float64))
     level = share * float((q_values <= share).mean()) if len(tests) else 0.0
     found: list[list[LevelChange]] = []
@@ -157,15 +163,44 @@ def _scan(values: Floats, weights: Floats) -> Floats:
     return between
 
 
-def _test(values: Floats, weights: Floats) -> tuple[float, int]:
+def _test(series: LevelSeries) -> tuple[float, int]:
     """Return the p-value of a change anywhere, and the first point after it."""
-    number = len(values)
-    if number < 2 * LEAST or float(np.ptp(values)) <= 1e-12 * float(np.abs(values).max(initial=1.0)):
+    values, weights = series.values, _weights(series)
+    if len(values) < 2 * LEAST or float(np.ptp(values)) <= 1e-12 * float(np.abs(values).max(initial=1.0)):
         return 1.0, 0
     seen = _scan(values, weights)
     place = int(seen.argmax())
     alike = _alike(values)
     reached = float(seen[place]) * (1 - alike) / (1 + alike)
+    place += LEAST
+    students = _students(series, weights, len(values) - place, float(seen.max()), reached)
+    return min(students, _share_of_orders(values, weights, reached)), place
+
+
+def _students(series: LevelSeries, weights: Floats, after: int, seen: float, reached: float) -> float:
+    """Return Student's p-value of the best place among all that were looked at, 1 where the orders are enough.
+
+    Args:
+        after: Points from that place on.
+        seen: The sum of squares between the parts.
+        reached: The same, as far as points resemble their neighbours no more than others.
+    """
+    number = len(weights)
+    few = math.comb(number, after) <= _MOST_DRAWS and min(after, number - after) > LEAST
+    if not few or not np.isfinite(series.errors).all():
+        return 1.0
+    centred = series.values - float(np.average(series.values, weights=weights))
+    spread = max(0.0, float((weights * centred**2).sum()) - seen) / (number - 2)
+    least = max(spread, float((weights * series.errors**2).mean()))
+    if least <= 0:
+        return 1.0
+    places = number - 2 * LEAST + 1
+    return min(1.0, 2 * places * float(scipy.special.stdtr(number - 2, -math.sqrt(reached / least))))
+
+
+def _share_of_orders(values: Floats, weights: Floats, reached: float) -> float:
+    """Return the share of the orders of points whose statistic is as large."""
+    number = len(values)
     reached *= 1 - 1e-9  # equal values in another order may differ in their last digits
     drawing = np.random.default_rng(zlib.crc32(np.ascontiguousarray(values).tobytes()))
     drawn = above = rounds = 0
@@ -176,10 +211,10 @@ def _test(values: Floats, weights: Floats) -> tuple[float, int]:
         larger = np.cumsum(_scan(values[order], weights[order]).max(axis=1) >= reached)
         if above + int(larger[-1]) >= _ENOUGH:
             needed = drawn + int(np.searchsorted(larger, _ENOUGH - above)) + 1
-            return _ENOUGH / needed, place + LEAST
+            return _ENOUGH / needed
         drawn += size
         above += int(larger[-1])
-    return (above + 1) / (drawn + 1), place + LEAST
+    return (above + 1) / (drawn + 1)
 
 
 def _alike(values: Floats) -> float:
@@ -217,7 +252,7 @@ def _cuts(series: LevelSeries, start: int, end: int, level: float, test: tuple[f
     found = {start + place: p}
     for first, last in ((start, start + place), (start + place, end)):
         part = LevelSeries(series.values[first:last], series.errors[first:last], series.samples[first:last])
-        found |= _cuts(series, first, last, level / 2, _test(part.values, _weights(part)))
+        found |= _cuts(series, first, last, level / 2, _test(part))
     return found
 
 

@@ -49,7 +49,7 @@ def test_the_p_value_of_a_quiet_series_is_below_a_level_no_more_often_than_it_sa
     p_values = []
     for _ in range(400):
         one = _nights(draw)
-        p_values.append(change_points._test(one.values, change_points._weights(one))[0])
+        p_values.append(change_points._test(one)[0])
     for level in (0.01, 0.05, 0.2):
         assert np.mean(np.array(p_values) <= level) <= level + 2.5 * np.sqrt(level / 400)
 
@@ -61,6 +61,25 @@ def test_what_never_moves_has_no_change_and_what_moves_once_for_good_has_one_wit
     assert nothing == []
     assert (change.place, change.before, change.after) == (15, pytest.approx(0.8), pytest.approx(0.7))
     assert (change.low, change.high) == pytest.approx((-0.1, -0.1))
+
+
+@pytest.mark.parametrize(("nights", "after", "found"), [(10, 5, 1), (12, 3, 1), (10, 2, 0)])
+def test_a_large_drop_is_found_after_few_nights_among_many_series_but_not_after_two(nights, after, found):
+    draw = np.random.default_rng(13)
+    dropped, *quiet = (_nights(draw, nights=nights) for _ in range(28))
+    dropped.values[-after:] -= 0.2
+    changes, *others = find_changes([dropped, *quiet])
+    assert [change.place for change in changes] == [nights - after] * found
+    assert others == [[]] * 27
+    dropped.errors[:] = np.nan  # nobody knows how far such a value moves by chance
+    assert find_changes([dropped, *quiet]) == [[]] * 28
+
+
+def test_rare_failures_in_neighbouring_nights_are_no_change_after_few_nights():
+    values = np.array([0.0] * 7 + [0.0025] * 3)
+    rare = LevelSeries(values, np.sqrt(values * (1 - values) / CASES), ["one"] * 10)
+    draw = np.random.default_rng(14)
+    assert find_changes([rare, *(_nights(draw, nights=10) for _ in range(27))]) == [[]] * 28
 
 
 def test_one_bad_night_is_no_new_level():
