@@ -171,27 +171,28 @@ def _test(series: LevelSeries) -> tuple[float, int]:
     seen = _scan(values, weights)
     place = int(seen.argmax())
     alike = _alike(values)
-    reached = float(seen[place]) * (1 - alike) / (1 + alike)
+    inflated = (1 + alike) / (1 - alike)
+    reached = float(seen[place])
     place += LEAST
-    students = _students(series, weights, len(values) - place, float(seen.max()), reached)
-    return min(students, _share_of_orders(values, weights, reached)), place
+    students = _students(series, weights, len(values) - place, reached, inflated)
+    return min(students, _share_of_orders(values, weights, reached / inflated)), place
 
 
-def _students(series: LevelSeries, weights: Floats, after: int, seen: float, reached: float) -> float:
+def _students(series: LevelSeries, weights: Floats, after: int, reached: float, inflated: float) -> float:
     """Return Student's p-value of the best place among all that were looked at, 1 where the orders are enough.
 
     Args:
         after: Points from that place on.
-        seen: The sum of squares between the parts.
-        reached: The same, as far as points resemble their neighbours no more than others.
+        reached: The sum of squares between the parts.
+        inflated: How much larger the spread of points makes it where they resemble their neighbours.
     """
     number = len(weights)
     few = math.comb(number, after) <= _MOST_DRAWS and min(after, number - after) > LEAST
     if not few or not np.isfinite(series.errors).all():
         return 1.0
     centred = series.values - float(np.average(series.values, weights=weights))
-    spread = max(0.0, float((weights * centred**2).sum()) - seen) / (number - 2)
-    least = max(spread, float((weights * series.errors**2).mean()))
+    spread = max(0.0, float((weights * centred**2).sum()) - reached) / (number - 2)
+    least = max(spread * inflated, float((weights * series.errors**2).mean()))
     if least <= 0:
         return 1.0
     places = number - 2 * LEAST + 1

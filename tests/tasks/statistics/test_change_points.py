@@ -75,6 +75,15 @@ def test_a_large_drop_is_found_after_few_nights_among_many_series_but_not_after_
     assert find_changes([dropped, *quiet]) == [[]] * 28
 
 
+def test_small_steps_from_night_to_night_hide_no_large_drop():
+    values = np.array([0.716, 0.714, 0.707, 0.706, 0.7, 0.505, 0.505, 0.501, 0.5, 0.5, 0.5])
+    draw = np.random.default_rng(15)
+    dropped = LevelSeries(values, np.full(11, 0.05), ["one"] * 11)
+    changes, *others = find_changes([dropped, *(_nights(draw, nights=11) for _ in range(27))])
+    assert [change.place for change in changes] == [5]
+    assert others == [[]] * 27
+
+
 def test_rare_failures_in_neighbouring_nights_are_no_change_after_few_nights():
     values = np.array([0.0] * 7 + [0.0025] * 3)
     rare = LevelSeries(values, np.sqrt(values * (1 - values) / CASES), ["one"] * 10)
