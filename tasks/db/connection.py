@@ -57,7 +57,7 @@ FEW_ROWS: Final = 5_000
 """Rows of a dataset up to which one thread is faster: the others would mostly wait for each other."""
 
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
-"""Databases that stay open between steps, each with a connection once it is open."""
+"""Databases that stay open between steps, each with its connection once there is one."""
 
 _MEMORY: Final = "25%"
 """Share of the machine's memory that the database of a run may take before it goes to disk, 80 % by default: processes
@@ -130,7 +130,7 @@ def has_turns(connection: DuckDBPyConnection) -> bool:
 
 @contextmanager
 def kept_open(run: Run) -> Iterator[None]:
-    """Keep a run's database open between the steps in the block, since opening and closing takes 10 to 30 ms each."""
+    """Let the steps in the block share one connection to a run's database, since each one's own takes 10 to 30 ms."""
     _kept[run.database] = None
     try:
         yield
@@ -169,39 +169,52 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
         UsageError: The run has no results yet, its dataset is gone, or another version of Leadline made it.
         StoreError: Another process uses the database.
     """
-    import duckdb
-
     record = run.read_current()
-    dataset = record["dataset"]
-    kept = run.database in _kept
     if not create:
         store.fetch_database(run)
     if not create and (record.get(DROPPED) or not run.database.exists()):
         raise run.without_results()
+    held = _kept.get(run.database)
+    if held is not None:
+        yield held
+        return
+    connection = _connected(store, run, record, create=create, read_only=read_only and run.database not in _kept)
+    if run.database in _kept:
+        _kept[run.database] = connection
+        yield connection
+        return
+    with connection:
+        yield connection
+
+
+def _connected(
+    store: Store, run: Run, record: Mapping[str, Any], *, create: bool, read_only: bool
+) -> DuckDBPyConnection:
+    """Return a new connection to a run's database, with its dataset's views."""
+    import duckdb
+
+    size = block_size_for(record) if create else None
     try:
-        size = block_size_for(record) if create else None
-        connection = connect(
-            run.database, read_only=read_only and not kept, threads=threads_for(record), block_size=size
-        )
+        connection = connect(run.database, read_only=read_only, threads=threads_for(record), block_size=size)
     except duckdb.IOException as error:
         raise StoreError(
             f"The database of run {run.id!r} is in use by another process: {str(error).splitlines()[0]}",
             hint="Try again when that process has ended.",
             code=ErrorCode.STORE_IN_USE,
         ) from error
-    if kept and _kept[run.database] is None:  # a second connection: closing the first closes its cursors too
-        _kept[run.database] = connect(run.database, threads=threads_for(record))
     try:
         if create:
             connection.execute(f"BEGIN; {run_definitions()} COMMIT")
+        dataset = record["dataset"]
         if not store.has_dataset(dataset):
             raise UsageError(
                 f"The dataset {dataset} of run {run.id!r} is no longer in the store.", code=ErrorCode.STORE_NO_DATASET
             )
         attach_dataset(connection, store.dataset(dataset))
-        yield connection
-    finally:
+    except BaseException:
         connection.close()
+        raise
+    return connection
 
 
 def compact(database: Path) -> bool:
