@@ -34,6 +34,7 @@ import orjson
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
+from leadline.flows.sample_labels import SampleLabels, SampleLabelsConfig
 from leadline.plugins.ui.app import workbench
 from leadline.plugins.ui.site import Person, PersonRole
 from leadline.tasks.db import DATASET_TABLES, connect, literal, open_run, run_definitions, sql
@@ -284,9 +285,8 @@ def measure(store: Store, large: str, rows: int) -> Iterator[tuple[str, Took]]:
     yield "runs read for the first time", _milliseconds(lambda: history.gather(3600), 1)
     earlier = [line for line in history.index.lines() if line.has_report][-EARLIER:]
     yield f"{EARLIER} runs of an earlier version", _milliseconds(partial(_read_databases, history, earlier), 1)
-    draw = {"csrf": "proof", "run": large, "metric": "toy-0.metric", "n": "200", "how": "uniform", "set": "labels"}
-    drawn = web.post("/labels/draw", data=draw)
-    assert drawn.status_code == 200, drawn.text[-300:]
+    drawing = {"run": large, "metric": "toy-0.metric", "rows": 200, "store": store.location}
+    SampleLabels()(SampleLabelsConfig.model_validate(drawing))
     queue = "/labels/labels/queue?metric=toy-0.metric"
     with _second_version(store, large):
         yield from _first_views(

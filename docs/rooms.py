@@ -14,8 +14,8 @@ ORDER: Final = {
     "style vision",
     "tasks": "ground store db ledger statistics policy runs load collect perturb generate plan score analyse stopping "
     "judges compare publish",
-    "flows": "shared prefect command dispatch certify_judges check_judges evaluate collect compare rescore perturb "
-    "generate model_version check_version served deploy",
+    "flows": "shared prefect command dispatch certify_judges check_judges improve_judge sample_labels evaluate collect "
+    "compare rescore perturb generate model_version check_version served deploy",
     "plugins": "http_server ops webhooks ci dask databricks documents formats mcp rgb sonar traces ui",
     "leadline": "testing api mlflow inspect pytest_plugin cli",
 }

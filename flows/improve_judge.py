@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
 
-from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError
+from pydantic import BaseModel, ConfigDict, Field
+
+from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count
 from leadline.evaluators.settings import UNNAMED, Guidance, JudgeConfig, JuryConfig
 from leadline.flows.certify_judges import judging_named
+from leadline.flows.prefect.outside_requests import Allowed, check_judges
+from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.job import Job, JobSteps, report
 from leadline.flows.shared.judge_access import judges_of, limits_of
-from leadline.flows.shared.settings import JudgeAccess
+from leadline.flows.shared.settings import JudgeAccess, NoCredentials, StorePlace
+from leadline.tasks.ground.numbers import money
 from leadline.tasks.judges.labels.certificates import certificate_of, keep_certificate
 from leadline.tasks.judges.labels.guidance_proposal import (
     Lesson,
@@ -50,6 +58,35 @@ from leadline.tasks.store.store import Store
 PRESENT, CANDIDATE = "present", "candidate"
 
 
+class ImproveJudgeConfig(FormModel):
+    """The judge to improve, the labels that tell how people judge, and what it may cost."""
+
+    proposer: Annotated[str | None, NoCredentials, Option("--by", metavar="MODEL")] = Field(
+        None, max_length=500, description="Judge or model that proposes guidance. Default: the judge."
+    )
+    labels: Annotated[str | None, Option(metavar="SET")] = Field(
+        None, description="The only set of labels that counts. Default: all, with those of datasets."
+    )
+    metric: Annotated[str, Option(metavar="NAME")] = Field(
+        "", description="EVALUATOR or EVALUATOR.METRIC that people labelled. Default: the only one."
+    )
+    judges: JudgeAccess = Field(JudgeAccess(), description="The judge of leadline.toml, and what it may cost.")
+    store: StorePlace = None
+
+
+class ImproveJudgeResult(BaseModel):
+    """Outcome of improving a judge."""
+
+    model_config = ConfigDict(frozen=True)
+
+    improvement: Improvement = Field(description="The candidate, and what the held-out half says of it.")
+
+    @property
+    def is_better(self) -> bool:
+        """True where the candidate may be adopted."""
+        return self.improvement.outcome == "better"
+
+
 @dataclass(frozen=True, slots=True)
 class Improving:
     """A judge that is to be improved, before anybody is asked."""
@@ -78,7 +115,7 @@ class Improving:
         }
         return needs, price_of_proposal(self.proposer, texts)
 
-    def improved(self) -> Improvement:
+    def improved(self, steps: JobSteps) -> Improvement:
         """Ask for guidance, certify it, keep what came of it beside the labels, and return that.
 
         The same candidate on the same labels is certified once: later calls return what is kept.
@@ -90,13 +127,19 @@ class Improving:
         limits, occasion = limits_of(self.access), new_occasion()
         require_judge_price(self.proposer, limits)
 
-        def judged(rows: LabelledRows, judging: Judging) -> JudgedLabels:
-            found = judge_labelled_rows(self.store, rows, judging, limits=limits, occasion=occasion)
+        def judged(what: str, rows: LabelledRows, judging: Judging) -> JudgedLabels:
+            report("judge", what, 0, len(rows.rows))
+            found = steps.step(
+                f"judge {what}", judge_labelled_rows, self.store, rows, judging, limits=limits, occasion=occasion
+            )
             _require_asked(found)
+            report("judge", what, len(rows.rows), len(rows.rows))
             return found
 
-        lesson = lesson_of(self.store, judged(self.training, self.judging))
-        guidance = propose(self.store, self.judging, self.proposer, lesson, limits=limits, occasion=occasion)
+        lesson = lesson_of(self.store, judged("rows to learn from", self.training, self.judging))
+        guidance = steps.step(
+            "propose", propose, self.store, self.judging, self.proposer, lesson, limits=limits, occasion=occasion
+        )
         guided = self._guided(guidance)
         earlier = kept_improvements(self.store, self.known.question)
         binary = self.judging.metric.is_binary
@@ -106,7 +149,10 @@ class Improving:
             if (kept.config, kept.present_config, kept.labels) == same:
                 return replace(kept, judge=self.judge)
         tried = 1 + sum(not keys.isdisjoint(kept.held_out) for kept in earlier)
-        halves = {PRESENT: judged(self.held_out, self.judging), CANDIDATE: judged(self.held_out, guided)}
+        halves = {
+            PRESENT: judged("held-out rows", self.held_out, self.judging),
+            CANDIDATE: judged("held-out rows with guidance", self.held_out, guided),
+        }
         found = self._certified(halves, guidance, lesson, tried, labels)
         keep_improvement(self.known.sets[0] if self.known.sets else LabelSet(self.store), found)
         if found.outcome == "better":
@@ -165,40 +211,88 @@ class Improving:
             keep_certificate(self.known.sets[0], found)
 
 
-def prepare_improving(
-    store: Store, name: str, set_name: str | None, question: str, access: JudgeAccess, proposer: str | None = None
-) -> Improving:
-    """Return what improving a judge needs.
+class ImproveJudge(Job[ImproveJudgeConfig, Improving, JobSteps, ImproveJudgeResult]):
+    """Add guidance from people's labels to a judge's prompts, and certify it on labels that it was not made of."""
 
-    Args:
-        set_name: The only set of labels that counts; by default all together, with those of the store's datasets.
-        question: ``EVALUATOR.METRIC`` or ``EVALUATOR``; ``""`` where people answered one question.
-        access: What may be spent, and where judges are named.
-        proposer: The model that proposes guidance, as ``--judge`` takes it; the judge itself by default.
+    name = "improve-judge"
+    Config = ImproveJudgeConfig
+    kept = "Interrupted. Verdicts are kept: the same command asks only for what is missing."
 
-    Raises:
-        UsageError: There is no such judge, set or question, the judge is a jury, or there are too few labels.
-    """
-    known = known_labels(store, set_name, lambda: labels_of_datasets(store))
-    labelled = find_labelled_rows(store, known, question)
-    judging = judging_named(store, labelled, access.model_copy(update={"model": name}))
-    judge = judging.settings.judges[0]
-    if judge.key == UNNAMED or isinstance(judge, JuryConfig):
-        raise UsageError(
-            f"{name[:100]!r} is {'a jury' if isinstance(judge, JuryConfig) else 'no judge of leadline.toml'}.",
-            hint="Name one of its judges."
-            if isinstance(judge, JuryConfig)
-            else "Guidance is written to [judges.NAME].",
-            code=ErrorCode.JUDGE_CONFIG,
-        )
-    training, held_out = labelled.half(held_out=False), labelled.half(held_out=True)
-    require_labels((training, held_out), binary=judging.metric.is_binary)
-    chosen = judges_of(access.model_copy(update={"model": proposer or name}))[0]
-    if isinstance(chosen, JuryConfig):
-        raise UsageError(
-            f"{chosen.key[:100]!r} is a jury, and writes no text.", hint="Name a judge.", code=ErrorCode.JUDGE_CONFIG
-        )
-    return Improving(store, known[labelled.question], training, held_out, judging, chosen, access)
+    def check(self, config: ImproveJudgeConfig) -> Improving:
+        """Find the judge, the labels and who proposes.
+
+        Raises:
+            UsageError: There is no such judge, set or question, the judge is a jury, or there are too few labels.
+        """
+        store = Store.open(config.store)
+        known = known_labels(store, config.labels, lambda: labels_of_datasets(store))
+        labelled = find_labelled_rows(store, known, config.metric)
+        judging = judging_named(store, labelled, config.judges)
+        judge = judging.settings.judges[0]
+        if judge.key == UNNAMED or isinstance(judge, JuryConfig):
+            named = f"{(config.judges.model or judge.key)[:100]!r}"
+            raise UsageError(
+                f"{named} is {'a jury' if isinstance(judge, JuryConfig) else 'no judge of leadline.toml'}.",
+                hint="Name one of its judges."
+                if isinstance(judge, JuryConfig)
+                else "Guidance is written to [judges.NAME].",
+                code=ErrorCode.JUDGE_CONFIG,
+            )
+        training, held_out = labelled.half(held_out=False), labelled.half(held_out=True)
+        require_labels((training, held_out), binary=judging.metric.is_binary)
+        chosen = judges_of(_proposing(config))[0]
+        if isinstance(chosen, JuryConfig):
+            raise UsageError(
+                f"{chosen.key[:100]!r} is a jury, and writes no text.",
+                hint="Name a judge.",
+                code=ErrorCode.JUDGE_CONFIG,
+            )
+        return Improving(store, known[labelled.question], training, held_out, judging, chosen, config.judges)
+
+    def notices(self, checked: Improving) -> Iterable[str]:
+        """Yield what each judge has to answer, and what that costs."""
+        needs, price = checked.needs()
+        for name, need in needs.items():
+            yield f"{name}: {need.in_words}"
+        about = "price unknown" if price is None else f"about {money(price)}"
+        yield f"{checked.proposer.model} proposes guidance: 1 call, {about}."
+
+    def run(self, config: ImproveJudgeConfig, checked: Improving, steps: JobSteps) -> ImproveJudgeResult:
+        """Have guidance proposed from labels, and judge the held-out rows with it.
+
+        Args:
+            config: Judge, labels and budget.
+        """
+        found = checked.improved(steps)
+        steps.log.info("Candidate %d on this held-out half. %s", found.tried, found.sentence)
+        return ImproveJudgeResult(improvement=found)
+
+    def check_outside(self, config: ImproveJudgeConfig, rules: Allowed) -> None:
+        """Refuse a proposer that requests from outside may not name."""
+        check_judges(rules, _proposing(config))
+
+    def run_name(self, config: ImproveJudgeConfig) -> str:
+        """Return the judge and the set of labels."""
+        return f"improve {config.judges.model or 'the judge'} by {config.labels or 'all labels'}"
+
+    def notes(self, result: ImproveJudgeResult) -> Iterable[str]:
+        """Yield what the candidate came to."""
+        found = result.improvement
+        yield f"Learned from {count(found.learned, 'row')}; on {found.differing:,} judge and people differ."
+        yield f"Candidate {found.tried} on this held-out half. {found.sentence}"
+        if result.is_better:
+            yield "Write this into leadline.toml, in place of what is there under these names:"
+        else:
+            yield "Keep what you have."
+
+    def record(self, result: ImproveJudgeResult) -> dict[str, Any]:
+        """Return the candidate with its guidance for ``leadline.toml``, ``""`` unless it is better."""
+        return asdict(result.improvement) | {"toml": result.improvement.toml if result.is_better else ""}
+
+
+def _proposing(config: ImproveJudgeConfig) -> JudgeAccess:
+    """Return how the proposer is named: as a judge is."""
+    return config.judges.model_copy(update={"model": config.proposer}) if config.proposer else config.judges
 
 
 def _require_asked(judged: JudgedLabels) -> None:

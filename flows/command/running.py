@@ -135,7 +135,7 @@ def print_outcome(job: Job[C, K, S, R], result: R, *, as_json: bool) -> None:
 
 
 LINE_EVERY_S: Final = 5.0
-_DOING: Final = {"collect": "asking", "generate": "asking"}
+_DOING: Final = {"collect": "asking", "generate": "asking", "judge": "judging"}
 
 
 class Lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 TAG: Final = "leadline-ui"
 """Marks the flow runs that people started on the pages."""
 
-_PERSON: Final = "person:"
+_PERSON, _JOB = "person:", "job:"
+"""Beginnings of tags that say who started a flow run, and what it does."""
 
 KEPT: Final = 50
 """Flow runs that the page lists."""
@@ -49,6 +50,8 @@ class StartedFlow:
 
     Attributes:
         title: Its name.
+        job: Name of the job that it does, or "".
+        settings: The job's form.
         person: Name of who started it, or "".
         started: When, in seconds since 1970.
         seconds: Time since it began to work, or that it took.
@@ -56,12 +59,13 @@ class StartedFlow:
         outcome: Its state in a word.
         note: What Prefect says of the state.
         address: Its page in Prefect's UI, or "".
-        suite: The suite whose answers it collects, or "".
         lines: The last lines of its log, for one that was looked at by itself.
     """
 
     id: str
     title: str
+    job: str
+    settings: Mapping[str, Any]
     person: str
     started: float
     seconds: float
@@ -69,7 +73,6 @@ class StartedFlow:
     outcome: str
     note: str
     address: str
-    suite: str = ""
     lines: tuple[str, ...] = ()
 
     def said(self) -> str:
@@ -115,7 +118,7 @@ class PrefectWork:
                 client.read_deployment_by_name(deployment_of(kind)).id,
                 parameters=job.parameters(config),
                 name=masked(job.run_name(config)),
-                tags=["leadline", TAG, *([f"{_PERSON}{person}"] if person else [])],
+                tags=["leadline", TAG, f"{_JOB}{kind.name}", *([f"{_PERSON}{person}"] if person else [])],
             )
         return self._shown(run)
 
@@ -173,18 +176,18 @@ class PrefectWork:
     def _shown(self, run: FlowRun, lines: tuple[str, ...] = ()) -> StartedFlow:
         state = run.state
         created = run.created or run.expected_start_time
-        config = run.parameters.get("config") or {}
         return StartedFlow(
             str(run.id),
             run.name,
-            next((tag.removeprefix(_PERSON) for tag in run.tags if tag.startswith(_PERSON)), ""),
+            _tagged(run, _JOB),
+            run.parameters.get("config") or {},
+            _tagged(run, _PERSON),
             created.timestamp() if created else 0.0,
             run.estimated_run_time.total_seconds(),
             state is None or not state.is_final(),
             _OUTCOMES.get(state.type.value, state.type.value.lower()) if state else "waiting",
             " ".join(filter(None, (state.name, state.message))) if state else "",
             f"{self.ui}/runs/flow-run/{run.id}" if self.ui else "",
-            "" if "dataset" in config else str(config.get("suite") or ""),  # an evaluation's is one of evaluators
             lines,
         )
 
@@ -219,6 +222,11 @@ class PrefectWork:
         except (httpx.HTTPError, PrefectException, RuntimeError) as error:  # a RuntimeError on the first contact
             said = masked(" ".join(str(error).split())[:300])
             raise LeadlineError(f"Prefect's server refuses, or is away: {said}", code=ErrorCode.SERVER_NONE) from error
+
+
+def _tagged(run: FlowRun, kind: str) -> str:
+    """Return what the tag of a kind says, or ""."""
+    return next((tag.removeprefix(kind) for tag in run.tags if tag.startswith(kind)), "")
 
 
 def deployment_of(kind: WorkKind) -> str:

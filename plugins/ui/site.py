@@ -132,9 +132,9 @@ class Site:
             raise HTTPException(404)
         return line
 
-    def told(self, error: Exception) -> str:
-        """Return an error in words for a page, which names the store and not its place."""
-        return str(error).replace(self.store.location, self.store.name)
+    def told(self, what: object) -> str:
+        """Return an error, or what work says, in words for a page, which names the store and not its place."""
+        return str(what).replace(self.store.location, self.store.name)
 
     def back(self, *parts: str, **query: object) -> Response:
         """Return the answer to a form that was obeyed: the way to a page that shows what came of it."""

@@ -34,16 +34,22 @@ class WorkKind:
         title: The same for people.
         job: Returns its job; what it imports is only needed once somebody asks.
         without: Settings that the form leaves out.
+        command: Words of the command, where these are others.
         positional: A setting that the command takes as an argument, although it could be left out.
         runs: Settings that name runs, which must be filled in.
+        metrics: Settings that name a metric of a run.
+        page: Parts of the address from which its form is reached, where that is another page.
     """
 
     name: str
     title: str
     job: Callable[[], Job[Any, Any, Any, Any]]
     without: frozenset[str] = frozenset()
+    command: tuple[str, ...] = ()
     positional: str = ""
     runs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    page: tuple[str, ...] = ()
 
 
 @cache
@@ -60,16 +66,39 @@ def _collect() -> Job[Any, Any, Any, Any]:
     return Collect()
 
 
+@cache
+def _sample_labels() -> Job[Any, Any, Any, Any]:
+    from leadline.flows.sample_labels import SampleLabels
+
+    return SampleLabels()
+
+
+@cache
+def _improve_judge() -> Job[Any, Any, Any, Any]:
+    from leadline.flows.improve_judge import ImproveJudge
+
+    return ImproveJudge()
+
+
 KINDS: Final = {
     kind.name: kind
     for kind in (
         WorkKind("evaluate", "Evaluate", _evaluate),
         WorkKind(
-            "compare", "Compare", Compare, frozenset({"model", "versions"}), "candidate", ("baseline", "candidate")
+            "compare", "Compare", Compare, frozenset({"model", "versions"}), positional="candidate",
+            runs=("baseline", "candidate"),
         ),
         WorkKind("collect", "Collect answers", _collect),
+        WorkKind(
+            "sample-labels", "Sample labels", _sample_labels, command=("labels", "sample", "--queue"), runs=("run",),
+            metrics=("metric",),
+        ),
+        WorkKind(
+            "improve-judge", "Improve a judge", _improve_judge, command=("judges", "improve"),
+            positional="judges.model", page=("labels",),
+        ),
     )
-}
+}  # fmt: skip
 """What can be started, by the names of the commands."""
 
 
@@ -81,7 +110,7 @@ class FormField:
         path: Its name.
         label: The same for people.
         help: What it is.
-        kind: ``text``, ``number``, ``list``, ``flag``, ``choice`` or ``run``.
+        kind: ``text``, ``number``, ``list``, ``flag``, ``choice``, ``run`` or ``metric``.
         choices: Values to choose from.
         value: What stands in it at first.
         required: Whether it must be filled in.
@@ -110,14 +139,18 @@ def form_fields(kind: WorkKind, filled: Mapping[str, Any] | None = None) -> Iter
             continue
         value = (filled or {}).get(setting.path, setting.default)
         label = (setting.field.title or setting.path.rpartition(".")[2].replace("_", " ")).capitalize()
-        is_run = setting.path in kind.runs
         yield FormField(
-            setting.path, label, setting.field.description or "", "run" if is_run else _kind(setting),
-            tuple(map(str, setting.choices)), _as_text(value), is_run or setting.field.is_required(),
+            setting.path, label, setting.field.description or "", _kind(kind, setting),
+            tuple(map(str, setting.choices)), _as_text(value),
+            setting.path in kind.runs or setting.field.is_required(),
         )  # fmt: skip
 
 
-def _kind(setting: Setting) -> str:
+def _kind(kind: WorkKind, setting: Setting) -> str:
+    if setting.path in kind.runs:
+        return "run"
+    if setting.path in kind.metrics:
+        return "metric"
     if setting.choices and get_origin(setting.kind) is not tuple:
         return "choice"
     if setting.kind is bool:
@@ -232,7 +265,7 @@ def command_of(kind: WorkKind, settings: Mapping[str, Any], store: str) -> list[
             arguments.append(str(value))
         elif keeps_defaults or not _is_default(setting, value):
             options += _option(setting, value)
-    return [kind.name, "--store", store, *options, "--", *arguments]
+    return [*(kind.command or (kind.name,)), "--store", store, *options, "--", *arguments]
 
 
 def _option(setting: Setting, value: Any) -> list[str]:

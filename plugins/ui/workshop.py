@@ -10,10 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from leadline.evaluators.ground import ErrorCode, UsageError
 
@@ -33,6 +33,8 @@ class StartedCommand:
 
     Attributes:
         title: What it is, for people.
+        job: Name of the job that it does.
+        settings: The job's settings that were given, by their paths.
         arguments: Of ``leadline``.
         person: Name of who started it, or "".
         started: When, in seconds since 1970.
@@ -45,6 +47,8 @@ class StartedCommand:
 
     id: str
     title: str
+    job: str
+    settings: Mapping[str, Any]
     arguments: tuple[str, ...]
     person: str
     started: float
@@ -68,11 +72,6 @@ class StartedCommand:
         if self.running:
             return "ending" if self.stopped else "running"
         return "stopped" if self.stopped else {0: "done", 1: "done"}.get(self.process.returncode, "failed")
-
-    @property
-    def suite(self) -> str:
-        """The suite whose answers it collects, or ""."""
-        return self.arguments[-1] if self.arguments[0] == "collect" else ""
 
     @property
     def seconds(self) -> float:
@@ -113,8 +112,10 @@ class Workshop:
         """Return a command by its id."""
         return self._works.get(name)
 
-    def start(self, title: str, arguments: Sequence[str], person: str = "") -> StartedCommand:
-        """Start a command of ``leadline``.
+    def start(
+        self, title: str, job: str, settings: Mapping[str, Any], arguments: Sequence[str], person: str = ""
+    ) -> StartedCommand:
+        """Start a command of ``leadline``, which does a job with these settings.
 
         Raises:
             UsageError: Too many run already.
@@ -134,7 +135,7 @@ class Workshop:
                     [sys.executable, "-m", "leadline.cli.main", *arguments],
                     stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
-            work = StartedCommand(name, title, tuple(arguments), person, time.time(), log, process)
+            work = StartedCommand(name, title, job, settings, tuple(arguments), person, time.time(), log, process)
             self._works[name] = work
             self._forget()
             return work

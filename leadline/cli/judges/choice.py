@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.ground import count
+from leadline.flows.command.grouped_help import GroupedCommand
 from leadline.flows.command.output import clean, print_json, print_table
-from leadline.flows.command.session import LABELS_HELP, F, Session, check_ledger, say, session_options
+from leadline.flows.command.session import (
+    LABELS_HELP,
+    F,
+    Session,
+    check_ledger,
+    say,
+    server_option,
+    session_options,
+)
 from leadline.tasks.ground.numbers import duration, money
 from leadline.tasks.runs.lookup import find_run
 
@@ -137,10 +146,11 @@ def judges_train(
     click.echo(trained.toml, nl=False)
 
 
-@click.command("improve")
+@click.command("improve", cls=GroupedCommand)
 @click.argument("name", metavar="JUDGE")
 @click.option("--by", "proposer", metavar="MODEL", help="Judge or model that proposes guidance.  [default: JUDGE]")
 @labelled_options
+@server_option
 @session_options
 @click.pass_obj
 def judges_improve(
@@ -160,32 +170,22 @@ def judges_improve(
     cases. The other half says whether the judge agrees with people more with them. Only then they are printed for
     leadline.toml; else the exit code is 1. What came of it stays beside the labels.
     """
-    from leadline.flows.improve_judge import prepare_improving
+    from leadline.flows.command.options import fill_in
+    from leadline.flows.command.running import print_outcome, run_job
+    from leadline.flows.improve_judge import ImproveJudge, ImproveJudgeConfig
 
-    store = session.open_store()
-    found = prepare_improving(store, name, set_name, question, access_of(options), proposer)
-    needs, price = found.needs()
-    say_needs(needs)
-    about = "price unknown" if price is None else f"about {money(price)}"
-    say(f"{clean(found.proposer.model)} proposes guidance: 1 call, {about}.")
+    job, access = ImproveJudge(), access_of(options | {"model": name})
+    named = {"proposer": proposer, "labels": set_name, "metric": question, "judges": access, "store": session.store}
+    config = fill_in(ImproveJudgeConfig, "judges improve", named)
     if dry_run:
+        for line in job.notices(job.check(config)):
+            say(clean(line))
         return 0
-    check_ledger(session.store)
-    improvement = found.improved()
-    better = improvement.outcome == "better"
-    if as_json:
-        print_json(asdict(improvement) | {"toml": improvement.toml if better else ""})
-        return 0 if better else NOT_CERTIFIED
-    say(f"Learned from {count(improvement.learned, 'row')}; on {improvement.differing:,} judge and people differ.")
-    say(f"Candidate {improvement.tried} on this held-out half. {improvement.sentence}")
-    say(
-        "Write this into leadline.toml, in place of what is there under these names:"
-        if better
-        else "Keep what you have."
-    )
-    if better:
-        click.echo(improvement.toml, nl=False)
-    return 0 if better else NOT_CERTIFIED
+    result = run_job(session, job, config)
+    print_outcome(job, result, as_json=as_json)
+    if result.is_better and not as_json:
+        click.echo(result.improvement.toml, nl=False)
+    return 0 if result.is_better else NOT_CERTIFIED
 
 
 def say_needs(needs: dict[str, LabelsNeed]) -> None:
@@ -195,12 +195,7 @@ def say_needs(needs: dict[str, LabelsNeed]) -> None:
         needs: What each judge still has to answer, by its name.
     """
     for name, need in needs.items():
-        price = "price unknown" if need.cost_usd is None else f"about {money(need.cost_usd)}"
-        if need.to_judge:
-            rows = f"{count(need.to_judge, 'row')} to judge, {need.known:,} known"
-            say(f"{clean(name)}: {rows}; at most about {count(need.calls, 'call')}, {price}.")
-        else:
-            say(f"{clean(name)}: all {need.known:,} rows are judged already, 0 calls.")
+        say(clean(f"{name}: {need.in_words}"))
 
 
 def _print_comparison(found: JudgeComparison) -> None:

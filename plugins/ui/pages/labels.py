@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,12 +20,10 @@ from leadline.evaluators.data import dialogue_of
 from leadline.evaluators.ground import LeadlineError
 from leadline.plugins.ui.names import keep_name, name_of, readable_name
 from leadline.plugins.ui.pages.cases import MOST_MESSAGES
-from leadline.plugins.ui.site import PersonRole, Site, asked, does, noted, number, pager, person_of, shows
-from leadline.tasks.db import open_run
-from leadline.tasks.judges.labels.drawing import Drawing, draw
-from leadline.tasks.judges.labels.judged_rows import JudgedMetric, row_metrics
-from leadline.tasks.judges.labels.known_labels import CRITERIA, metric_asked, rows_asked
-from leadline.tasks.judges.labels.label_sets import DEFAULT_SET, LabelSet, find_label_set, label_sets, make_sample
+from leadline.plugins.ui.site import PersonRole, Site, asked, does, noted, pager, person_of, shows
+from leadline.tasks.judges.labels.judged_rows import JudgedMetric
+from leadline.tasks.judges.labels.known_labels import CRITERIA, metric_asked
+from leadline.tasks.judges.labels.label_sets import DEFAULT_SET, find_label_set, label_sets
 from leadline.tasks.judges.labels.labelling_tasks import Criterion, criterion_of
 from leadline.tasks.judges.labels.queues import (
     LabelQueue,
@@ -43,12 +41,6 @@ from leadline.tasks.load.label import LONGEST, Label
 
 PAGE: Final = 10
 """Queues, or rows about which people differ, on one page."""
-
-MOST_RUNS: Final = 200
-"""Runs of which a sample can be drawn by the form."""
-
-MOST_ROWS: Final = 100_000
-"""Rows of a sample at most, as of ``leadline labels sample``."""
 
 WORDS: Final = {question: words for question, (words, _) in CRITERIA.items()}
 """The questions that people are asked whatever metrics say, in words."""
@@ -93,34 +85,6 @@ def routes(site: Site) -> list[Route]:
         place = pager(request, len(queues), PAGE)
         lines = [(queue, labelling.findings(queue)) for queue in queues[place.offset : place.last]]
         return site.page(request, "labels.html", lines=lines, pager=place, name=name_of(request), words=WORDS)
-
-    def draw_form(request: Request) -> Response:
-        if not person_of(request).may_edit:
-            raise HTTPException(403, "That needs the role editor.")
-        runs = [line for line in site.index.lines() if line.status == "completed"][:MOST_RUNS]
-        chosen = request.query_params.get("run", "") or (runs[0].id if runs else "")
-        metrics: list[tuple[str, str]] = [*WORDS.items()]
-        if chosen:
-            with open_run(site.store, site.store.run(site.run(chosen).id), read_only=True) as connection:
-                metrics = [(one.id, f"{one.name} · {one.id}") for one in row_metrics(connection)] + metrics
-        return site.page(
-            request, "label_draw.html", runs=runs, chosen=chosen, metrics=metrics, ways=get_args(Drawing),
-            default_set=DEFAULT_SET, most=MOST_ROWS,
-        )  # fmt: skip
-
-    def draw_sample(request: Request, form: Mapping[str, str]) -> Response:
-        """Draw rows as ``leadline labels sample`` does, for the queue of a set."""
-        run = site.store.run(site.run(form.get("run", "")).id)
-        how: Drawing = next((way for way in get_args(Drawing) if way == form.get("how")), "uniform")
-        seed = number(form.get("seed", ""))
-        judged = rows_asked(site.store, run, form.get("metric", ""))
-        judged = judged.of_model(form["model"]) if form.get("model") else judged
-        drawn = draw(judged, min(MOST_ROWS, max(1, number(form.get("n", ""), 100))), how=how, seed=seed)
-        sample = make_sample(run, judged, drawn, how=how, seed=seed, model=form.get("model") or None)
-        labels_of = LabelSet(site.store, form.get("set", "").strip() or DEFAULT_SET)
-        labels_of.keep_sample(sample)
-        noted(request, "drew a sample", run=run.id, question=sample.question, rows=len(drawn), set=labels_of.name)
-        return site.back("labels")
 
     def queue(request: Request) -> Response:
         if not person_of(request).may_label:
@@ -187,8 +151,6 @@ def routes(site: Site) -> list[Route]:
 
     return [
         shows("/labels", show),
-        shows("/labels/draw", draw_form),
-        does("/labels/draw", PersonRole.EDITOR, draw_sample),
         does("/labels/name", PersonRole.LABELLER, give_name),
         shows("/labels/{name}/queue", queue),
         does("/labels/{name}/label", PersonRole.LABELLER, label),

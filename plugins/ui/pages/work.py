@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,9 @@ from leadline.plugins.ui.work_forms import (
     recorded_settings,
 )
 from leadline.plugins.ui.workshop import StartedCommand
+from leadline.tasks.db import open_run
+from leadline.tasks.judges.labels.judged_rows import row_metrics
+from leadline.tasks.runs.lookup import find_run
 
 MOST_RUNS: Final = 200
 """Runs that a form suggests; others are named by their ids."""
@@ -38,10 +41,16 @@ def routes(site: Site) -> list[Route]:
 
     def show(request: Request) -> Response:
         """Show what runs, and a form of new work; filled in as a run was, and with what the address says."""
-        again = request.query_params.get("run", "")
+        again = request.query_params.get("again", "")
         kind = KINDS.get(request.query_params.get("job", ""), KINDS["evaluate"])
-        recorded = settings_of(kind, again)
-        fields = list(form_fields(kind, recorded | dict(request.query_params)))
+        if kind.page:
+            return site.back(*kind.page)
+        runs = [line for line in site.index.lines() if line.has_report][:MOST_RUNS] if kind.runs else []
+        recorded, asked = settings_of(kind, again), dict(request.query_params)
+        metrics: Sequence[tuple[str, str]] = ()
+        if kind.metrics and runs:
+            metrics = metrics_of(asked.setdefault("run", runs[0].id))
+        fields = list(form_fields(kind, recorded | asked))
         given = {path: value for path, value in recorded.items() if path not in {field.path for field in fields}}
         works: list[StartedCommand | StartedFlow] = [*workshop.works()]
         trouble, problem = "", None
@@ -50,12 +59,19 @@ def routes(site: Site) -> list[Route]:
             problem = prefect.problem(kind)
         except LeadlineError as error:
             trouble = str(error)
-        runs = [line for line in site.index.lines() if line.has_report][:MOST_RUNS] if kind.runs else []
         return site.page(
             request, "work.html", works=sorted(works, key=lambda work: work.started, reverse=True), kind=kind,
             kinds=KINDS.values(), fields=fields, given=sorted(given.items()), again=again, runs=runs, problem=problem,
-            trouble=trouble, running=any(work.running for work in works),
+            metrics=metrics, trouble=trouble, running=any(work.running for work in works),
         )  # fmt: skip
+
+    def metrics_of(run: str) -> Sequence[tuple[str, str]]:
+        """Return the metrics of a run by id and name, to choose from; none where it cannot be read."""
+        try:
+            with open_run(site.store, find_run(site.store, run), read_only=True) as connection:
+                return [(metric.id, metric.name) for metric in row_metrics(connection)]
+        except LeadlineError:
+            return ()
 
     def settings_of(kind: WorkKind, run: str) -> dict[str, Any]:
         """Return the settings that a run was made with; none without one."""
@@ -70,8 +86,9 @@ def routes(site: Site) -> list[Route]:
 
     def work(request: Request) -> Response:
         shown = found(request)
-        command = shlex.join(("leadline", *shown.arguments)) if isinstance(shown, StartedCommand) else ""
-        said = shown.said()
+        arguments = shown.arguments if isinstance(shown, StartedCommand) else ()
+        command = shlex.join(each for each in arguments if each not in ("--store", site.store.location))
+        said = site.told(shown.said())
         results = list(_results(site, shown, said))
         return site.page(request, "work_log.html", work=shown, said=said, command=command, results=results)
 
@@ -89,7 +106,7 @@ def routes(site: Site) -> list[Route]:
             started = prefect.start(kind, config, person)
         else:
             arguments = command_of(kind, settings, site.store.location)
-            started = workshop.start(kind.job().run_name(config), arguments, person)
+            started = workshop.start(kind.job().run_name(config), kind.name, settings, arguments, person)
         where = "Prefect" if isinstance(started, StartedFlow) else "this server"
         given = ", ".join(f"{path} = {value}" for path, value in settings.items())
         noted(request, "started work", work=started.title, id=started.id, where=where, settings=given)
@@ -120,6 +137,13 @@ def _results(site: Site, work: StartedCommand | StartedFlow, said: str) -> Itera
         yield "The run", site.link("runs", name)
     for name in dict.fromkeys(re.findall(r"/comparisons/([\w.-]+)/report\.html", said)):
         yield "The comparison", site.link("comparisons", name, "report.html")
-    if work.suite and work.outcome == "done":
-        answers = f"{Path(work.suite).stem}.answers.jsonl"
+    asked = work.settings
+    if work.outcome != "done":
+        return
+    if work.job == "collect":
+        answers = f"{Path(asked['suite']).stem}.answers.jsonl"
         yield "Evaluate these answers", site.link("work", job="evaluate", dataset=answers)
+    elif work.job == "sample-labels":
+        yield "The queues", site.link("labels")
+    elif work.job == "improve-judge" and asked.get("labels"):
+        yield "What came of it", site.link("labels", asked["labels"], "improve", metric=asked.get("metric"))

@@ -50,7 +50,7 @@ PAGES: Final = {
     "a case judged again": "/runs/{run}/again?case=tide-springs&model=gullwing-mini&evaluator={judge}",
     "a case added to a suite": "/runs/{run}/case?case=tide-springs",
     "labels": "/labels",
-    "drawing a sample": "/labels/draw",
+    "drawing a sample": "/work?job=sample-labels",
     "a queue": "/labels/labels/queue?metric=bleu.bleu_1",
     "what people differ about": "/labels/labels/disagreements?metric=bleu.bleu_1",
     "improving a judge": "/labels/labels/improve?metric={judge}.correctness",
@@ -59,7 +59,7 @@ PAGES: Final = {
     "datasets over time": "/trends/datasets?dataset=berths",
     "costs": "/costs?days=all",
     "work": "/work",
-    "a run made again": "/work?run={run}",
+    "a run made again": "/work?again={run}",
     "comparing": "/work?job=compare",
     "collecting answers": "/work?job=collect",
     "the audit log": "/audit",
@@ -284,6 +284,7 @@ def test_the_first_tab_leads_past_the_navigation(served: Served, page: Page, nam
             "aldermouth-rag-v1 → gullwing-mini",
         ),
         ("collecting answers", {"suite": "suite.csv", "models": "python:portapp:answer"}, "Work"),
+        ("drawing a sample", {"run": "{run}", "metric": "bleu.bleu_1", "labels": "other"}, "Labels"),
     ],
 )
 def test_a_form_of_work_starts_it_shows_its_progress_and_leads_to_what_came_of_it(

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leadline import evaluate
+from leadline.flows.sample_labels import SampleLabels, SampleLabelsConfig
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.audit import AuditLog
 from leadline.plugins.ui.site import Person, PersonRole
@@ -67,12 +68,11 @@ def send(web: TestClient, path: str, **fields: str) -> Response:
     return web.post(path, content=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
 
 
-def drawn(store: Store, **fields: str) -> TestClient:
-    """Draw a sample of the run by the form, and return the editor."""
-    editor = somebody(store, "eve", PersonRole.EDITOR)
-    form = {"run": store.runs()[0].id, "metric": "toy.value", "n": "8", "how": "uniform", "set": "labels"}
-    assert send(editor, "/labels/draw", **form | fields).headers["location"] == "/labels"
-    return editor
+def drawn(store: Store, **fields: object) -> TestClient:
+    """Draw a sample of the run, and return an editor."""
+    asked = {"run": store.runs()[0].id, "metric": "toy.value", "rows": 8, "store": store.location} | fields
+    SampleLabels()(SampleLabelsConfig.model_validate(asked))
+    return somebody(store, "eve", PersonRole.EDITOR)
 
 
 def row_of(page: str) -> str:
@@ -87,11 +87,8 @@ def label(web: TestClient, row: str, value: str, **more: str) -> Response:
 QUEUE = "/labels/labels/queue?metric=toy.value"
 
 
-def test_an_editor_draws_what_the_command_would_draw(store: Store) -> None:
+def test_a_sample_is_a_queue_and_the_same_again_is_the_same(store: Store) -> None:
     editor = drawn(store)
-    form = editor.get("/labels/draw").text
-    assert 'value="toy.value"' in form
-    assert 'value="right"' in form
     [sample] = LabelSet(store).samples()
     assert (sample.question, sample.how, sample.seed, len(sample.rows)) == ("toy.value", "uniform", 1, 8)
     drawn(store)
@@ -99,10 +96,6 @@ def test_an_editor_draws_what_the_command_would_draw(store: Store) -> None:
     page = editor.get("/labels").text
     assert "toy.value" in page
     assert "of 8 drawn rows" in page
-    refused = send(editor, "/labels/draw", run=store.runs()[0].id, metric="none", set="labels")
-    assert (refused.status_code, "has no metric" in refused.text) == (400, True)
-    assert send(editor, "/labels/draw", run="../x", metric="toy.value").status_code == 404
-    assert send(editor, "/labels/draw", run=store.runs()[0].id, metric="toy.value", set="../x").status_code == 400
 
 
 def test_the_queue_is_blind(store: Store) -> None:
@@ -206,9 +199,11 @@ def test_roles_say_who_may_look_label_draw_and_decide(store: Store) -> None:
     assert viewer.get("/labels").status_code == 200
     assert "/queue" not in viewer.get("/labels").text
     assert viewer.get(QUEUE).status_code == label(viewer, row, "good").status_code == 403
-    assert "/labels/draw" not in labeller.get("/labels").text
-    assert labeller.get("/labels/draw").status_code == 403
-    for path in ("/labels/draw", "/labels/labels/decide"):
+    form = "/work?job=sample-labels"
+    assert form in somebody(store, "eve", PersonRole.EDITOR).get("/labels").text
+    assert form not in labeller.get("/labels").text
+    assert 'value="toy.value"' not in labeller.get(form).text
+    for path in ("/work", "/labels/labels/decide"):
         assert send(labeller, path, row=row, metric="toy.value", value="good").status_code == 403
     assert label(labeller, row, "good", csrf="other").status_code == 403
     assert LabelSet(store).history() == []
@@ -243,13 +238,13 @@ def test_disagreements_show_who_said_what_and_an_editor_decides(store: Store) ->
     done, _ = AuditLog(store).entries()
     about = {"row": row, "question": "toy.value", "set": "labels"}
     assert [(one.person, one.did) for one in done] == [
-        ("eve", "decided"), ("ben", "labelled"), ("anna", "labelled"), ("anna", "labelled"), ("eve", "drew a sample"),
+        ("eve", "decided"), ("ben", "labelled"), ("anna", "labelled"), ("anna", "labelled"),
     ]  # fmt: skip
     assert done[0].about == done[1].about == about
 
 
 def test_findings_are_those_of_the_report(store: Store) -> None:
-    editor = drawn(store, n="40")
+    editor = drawn(store, rows=40)
     sample = LabelSet(store).samples()[0]
     LabelSet(store).add(
         [
@@ -273,7 +268,7 @@ def test_findings_are_those_of_the_report(store: Store) -> None:
 
 
 def test_people_answer_a_question_without_a_judge(store: Store) -> None:
-    editor = drawn(store, metric="right", set="truth")
+    editor = drawn(store, metric=None, question="right", labels="truth")
     page = editor.get("/labels/truth/queue").text
     assert "Is this answer right?" in page
     send(editor, "/labels/truth/label", metric="right", row=row_of(page), value="good")
@@ -308,7 +303,7 @@ def _pressed(page: Page, key: str) -> None:
 @pytest.mark.parametrize("width", [1300, 420])
 def test_two_people_label_by_keyboard_and_an_editor_decides(store: Store, width: int) -> None:
     """A whole session, each person in a browser of their own, the second one in the dark."""
-    drawn(store, n="4")
+    drawn(store, rows=4)
     with running(store.root) as (address, _):
         base = address.partition("/?")[0]
 
@@ -371,7 +366,16 @@ def test_of_a_bucket_that_takes_nothing_all_pages_are_shown_and_a_label_is_refus
             refused = send(web, "/labels/labels/label", metric="bleu.bleu_1", row=asked, value="1")
             assert (refused.status_code, "The store takes nothing now" in refused.text) == (503, True)
         pages = ("/", f"/runs/{run}", f"/runs/{run}/report.html", "/cases", f"/runs/{run}/case?case=c0001", "/compare")
-        pages += ("/trends", "/trends/datasets", "/costs", "/labels", queue, "/work", "/audit", "/labels/draw")
+        pages += (
+            "/trends",
+            "/trends/datasets",
+            "/costs",
+            "/labels",
+            queue,
+            "/work",
+            "/audit",
+            "/work?job=sample-labels",
+        )
         assert {path: web.get(path).status_code for path in pages} == dict.fromkeys(pages, 200)
         assert row_of(web.get(queue).text) == asked
         bucket.read_only = False

@@ -373,7 +373,7 @@ def test_hostile_texts_of_datasets_stay_texts_on_every_page(store: Store) -> Non
         "/", "/cases?q=script", "/cases?run=20260101-a", f"/cases?run=20260101-a&{key}", f"/runs/20260101-a/case?{key}",
         f"/runs/20260101-a/calls?{key}", "/compare?run=20260101-a&run=20260102-b",
         f"/compare?{urlencode({'run': HOSTILE})}",
-        "/work?run=20260101-a", "/trends", "/costs", "/labels", "/runs/20260101-a",
+        "/work?again=20260101-a", "/trends", "/costs", "/labels", "/runs/20260101-a",
     ]  # fmt: skip
     for path in paths:
         answer = web.get(path)

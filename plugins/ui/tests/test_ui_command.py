@@ -25,6 +25,7 @@ from leadline import evaluate
 from leadline.cli.main import run
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
+from leadline.flows.sample_labels import SampleLabels, SampleLabelsConfig
 from leadline.plugins.ui.command import ui
 from leadline.tasks.store.store import Store
 from tests.support.judges.berths import passing, write_berths
@@ -194,7 +195,8 @@ def test_what_one_of_two_servers_writes_the_other_shows_and_both_follow_a_run_of
             ))[0])
             for name in ("one", "two")
         )  # fmt: skip
-        one.send("/labels/draw", run=first, metric="bleu.bleu_1", n="4", how="uniform", set="labels")
+        drawing = {"run": first, "metric": "bleu.bleu_1", "rows": 4, "store": where}
+        SampleLabels()(SampleLabelsConfig.model_validate(drawing))
         for visitor, person, value in ((one, "anna", "1"), (two, "ben", "0"), (one, "anna", "1"), (two, "ben", "0")):
             visitor.send("/labels/name", name=person)
             queue = visitor.page("/labels/labels/queue?metric=bleu.bleu_1")

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from leadline import evaluate
+from leadline.flows.sample_labels import SampleLabelsConfig
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.audit import AuditLog
 from leadline.plugins.ui.prefect_work import TAG
 from leadline.plugins.ui.work_forms import KINDS, command_of, form_fields, recorded_settings
+from leadline.tasks.judges.labels.label_sets import LabelSet
 from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 
 TOKEN = "a token for the page"
 DEADLINE_S = 90.0
-EVALUATE, COMPARE, COLLECT = KINDS.values()
+EVALUATE, COMPARE, COLLECT, SAMPLE, IMPROVE = KINDS.values()
 LINE = '{"question": "Who?", "expected_answer": "Ada.", "actual_answer": "Ada.", "model": "m"}\n'
 
 
@@ -29,6 +32,7 @@ def web(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestCl
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[3]}:{tmp_path}")
     monkeypatch.setenv("LEADLINE_SERVER", "none")
     (tmp_path / "answers.jsonl").write_text(LINE)
+    (tmp_path / "leadline.toml").write_text('[judges.weak]\nmodel = "openai/weak"\n')
     client = TestClient(protected(workbench(store), TOKEN), follow_redirects=False)
     client.get("/", params={"token": TOKEN})
     return client
@@ -61,6 +65,8 @@ def test_the_form_has_the_settings_that_the_commands_help_lists(web: TestClient)
     filled = web.get("/work?job=collect&suite=x.csv&models=a,%20b").text
     assert 'value="x.csv"' in filled
     assert 'value="a, b"' in filled
+    refused = web.get("/work?job=improve-judge")
+    assert refused.headers["location"] == "/labels", "what is paid for is priced on the page of its queue"
 
 
 @pytest.mark.slow
@@ -72,7 +78,7 @@ def test_answers_are_collected_within_what_is_allowed_and_lead_to_their_evaluati
     form = {"job": "collect", "suite": "answers.jsonl", "models": "python:portapp:answer", "max_calls": "3"}
     page = send(web, "/work", **form)
     said = wait(web, page, "done")
-    assert "leadline collect --store" in said
+    assert "leadline collect --model=" in said
     assert "/work?job=evaluate&amp;dataset=answers.answers.jsonl" in said
     assert '"Ada."' in (tmp_path / "answers.answers.jsonl").read_text()
     assert "models = [&#39;python:portapp:answer&#39;]" in web.get("/audit").text
@@ -80,23 +86,46 @@ def test_answers_are_collected_within_what_is_allowed_and_lead_to_their_evaluati
 
 
 @pytest.mark.slow
+def test_a_sample_is_drawn_by_the_form_and_leads_to_its_queue_without_the_place_of_the_store(
+    web: TestClient, store: Store
+) -> None:
+    run = evaluate("answers.jsonl", evaluators=["bleu"], store=store.location).run
+    form = web.get("/work?job=sample-labels").text
+    assert '<option value="bleu.bleu_1">' in form
+    assert f'value="{run}" required' in form
+    page = send(web, "/work", job="sample-labels", run=run, metric="bleu", rows="5", how="uniform", labels="berths")
+    said = wait(web, page, "done")
+    [sample] = LabelSet(store, "berths").samples()
+    assert (sample.run, sample.question, len(sample.rows)) == (run, "bleu.bleu_1", 1)
+    assert "1 answer of 1 row that bleu scored: the queue of berths" in said
+    assert f"leadline labels sample --queue --metric=bleu --n=5 --set=berths -- {run}<" in said
+    assert 'href="/labels">The queues' in said
+    assert str(store.root) not in said
+    assert "labels = berths" in web.get("/audit").text
+    refused = wait(web, send(web, "/work", job="sample-labels", run=run, metric="none"), "failed")
+    assert "has no metric" in refused
+    assert "The queues" not in refused
+
+
+@pytest.mark.slow
 def test_a_comparison_is_started_and_its_outcome_said(web: TestClient) -> None:
     page = send(web, "/work", job="compare", baseline="nope", candidate="latest")
     said = wait(web, page, "failed")
     assert "There is no run" in said
-    assert "leadline compare --store" in said
+    assert "leadline compare --baseline=nope" in said
 
 
 @pytest.mark.slow
-def test_a_run_is_started_says_how_it_goes_and_stands_in_the_list(web: TestClient) -> None:
+def test_a_run_is_started_says_how_it_goes_and_stands_in_the_list(web: TestClient, store: Store) -> None:
     page = send(web, "/work", dataset="answers.jsonl", evaluators="bleu, rouge", name="from the page")
     said = wait(web, page, "done")
-    assert "leadline evaluate --store" in said
+    assert "leadline evaluate " in said
+    assert str(store.root) not in said
     time.sleep(2.1)  # a list of runs may be that old
     assert "from the page" in web.get("/").text
     run = re.search(r'href="/runs/([\w-]+)"', web.get("/").text)
     assert run
-    again = web.get(f"/work?run={run[1]}").text
+    again = web.get(f"/work?again={run[1]}").text
     assert 'value="bleu, rouge"' in again
     assert 'value="answers.jsonl"' in again
 
@@ -107,6 +136,42 @@ def test_a_command_is_stopped_as_by_ctrl_c(web: TestClient) -> None:
     assert send(web, f"{page}/stop") == page
     wait(web, page, "stopped")
     assert "stopped work" in web.get("/audit").text
+
+
+@pytest.mark.slow
+def test_samples_and_better_judges_are_made_by_prefects_workers_too(
+    web: TestClient, store: Store, api_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.deployments.runner import EntrypointType
+    from prefect.states import Completed
+
+    from leadline.flows.served import improve_judge, sample_labels
+
+    monkeypatch.setenv("PREFECT_API_URL", api_url)
+    monkeypatch.setenv("LEADLINE_SERVER", "auto")
+    sample = {"run": evaluate("answers.jsonl", evaluators=["bleu"], store=store.location).run, "metric": "bleu"}
+    better = {"judges.model": "weak", "labels": "berths", "judges.max_cost": "2"}
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name="ui-labels", type="process"))
+        client.send_worker_heartbeat("ui-labels", "a worker")
+        runs = []
+        for flow, form in ((sample_labels, sample), (improve_judge, better)):
+            deployment = flow.to_deployment(name=flow.name, entrypoint_type=EntrypointType.MODULE_PATH)
+            deployment.apply(work_pool_name="ui-labels")  # type: ignore[union-attr]
+            page = send(web, "/work", job=flow.name, **form)
+            runs.append(client.read_flow_run(page.rpartition("/")[2]))  # type: ignore[arg-type]
+        drawing, improving = ({**run.parameters["config"]} for run in runs)
+        assert [run.name for run in runs] == [f"sample bleu of {sample['run']}", "improve weak by berths"]
+        assert (improving["judges"]["model"], improving["judges"]["max_cost"]) == ("weak", 2)
+        assert drawing.items() >= (sample | {"rows": 100, "store": store.location}).items()
+        sample_labels(SampleLabelsConfig.model_validate(drawing))  # as its worker does
+        assert [one.run for one in LabelSet(store).samples()] == [sample["run"]]
+        client.set_flow_run_state(runs[0].id, Completed(), force=True)
+        assert "The queues" in web.get(f"/work/{runs[0].id}").text
+        client.set_flow_run_state(runs[1].id, Completed(), force=True)
+        assert "/labels/berths/improve" in web.get(f"/work/{runs[1].id}").text
 
 
 @pytest.mark.slow
@@ -150,7 +215,7 @@ def test_what_a_worker_of_prefect_serves_becomes_a_flow_run_and_is_cancelled_the
         collecting = client.create_flow_run_from_deployment(
             deployment.apply(work_pool_name="ui-flows"),  # type: ignore[union-attr]
             parameters={"config": config},
-            tags=[TAG],
+            tags=[TAG, "job:collect"],
         )
         assert "Evaluate these answers" not in web.get(f"/work/{collecting.id}").text
         client.set_flow_run_state(collecting.id, Completed(), force=True)
@@ -181,6 +246,10 @@ def test_a_server_that_is_away_is_said_and_work_runs_here(web: TestClient, monke
         ({"job": "collect", "suite": "answers.jsonl", "models": "python:os:system"}, "allowed_callables"),
         ({"job": "collect", "suite": "answers.jsonl", "models": "http://169.254.169.254/"}, "allowed_hosts"),
         ({"job": "collect", "suite": "answers.jsonl", "models": "m", "targets": "/etc/hosts"}, "allowed_files"),
+        ({"job": "sample-labels", "run": "latest"}, "name either a metric or a question"),
+        ({"job": "sample-labels", "run": "latest", "metric": "bleu", "rows": "0"}, "rows"),
+        ({"job": "improve-judge", "judges.model": "openai/other", "labels": "labels"}, "allowed_models"),
+        ({"job": "improve-judge", "judges.model": "weak", "proposer": "openai/other"}, "allowed_models"),
         ({"job": "shell", "dataset": "answers.jsonl"}, "There is no such page"),
         ({"dataset": "s3://elsewhere/answers.csv"}, "allowed_stores"),
         ({"dataset": "answers.jsonl", "fail_on": "sometimes"}, "fail_on"),
@@ -207,6 +276,12 @@ def test_options_in_a_value_stay_a_value() -> None:
     assert found == ["compare", "--store", "S", "--baseline=--help", "--all-metrics", "--", "-h"]
     found = command_of(COLLECT, {"suite": "a.csv", "models": ["x", "y"], "copies": 2}, "S")
     assert found == ["collect", "--store", "S", "--model=x", "--model=y", "--copies=2", "--", "a.csv"]
+    found = command_of(SAMPLE, {"run": "-x", "metric": "bleu", "rows": 8, "labels": "--disagreed"}, "S")
+    options = ["--metric=bleu", "--n=8", "--set=--disagreed"]
+    assert found == ["labels", "sample", "--queue", "--store", "S", *options, "--", "-x"]
+    found = command_of(IMPROVE, {"judges.model": "--json", "proposer": "big", "labels": "x", "judges.max_cost": 2}, "S")
+    options = ["--by=big", "--labels=x", "--max-cost=2"]
+    assert found == ["judges", "improve", "--store", "S", *options, "--", "--json"]
 
 
 def test_a_recorded_run_gives_its_settings_without_places_of_this_host() -> None:

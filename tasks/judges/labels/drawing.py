@@ -8,37 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count
+from leadline.tasks.judges.labels.label_sets import Drawing, Drawn
 
 if TYPE_CHECKING:
     from leadline.tasks.judges.labels.judged_rows import JudgedRows
     from leadline.tasks.statistics.bounded_mean import Ints
 
-Drawing: TypeAlias = Literal["uniform", "balanced", "by-score"]
-
 LEAST_OF_VERDICT: Final = 20
 """Rows that the judge passes, and that it fails, which a uniform sample has at least, where there are so many."""
 QUINTILES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A row that was drawn.
-
-    Attributes:
-        index: Its place in the judged rows.
-        stratum: What it was drawn from: a model's rows, or those with one verdict or a part of the scores.
-        chance: The chance with which it was drawn, in (0, 1].
-    """
-
-    index: int
-    stratum: str
-    chance: float
 
 
 def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int = 1) -> list[Drawn]:

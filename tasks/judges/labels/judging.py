@@ -18,12 +18,13 @@ import numpy as np
 import orjson
 
 from leadline.evaluators.core import EvalContext
-from leadline.evaluators.ground import ErrorCode, UsageError
+from leadline.evaluators.ground import ErrorCode, UsageError, count
 from leadline.evaluators.judge_client.budget import Limits
 from leadline.evaluators.settings import JudgeConfig, Settings
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db import attach_dataset, connect, literal, records, sql
 from leadline.tasks.ground.files import scratch_folder
+from leadline.tasks.ground.numbers import money
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows, row_metric
 from leadline.tasks.judges.labels.labelled_rows import LabelledRow, LabelledRows
 from leadline.tasks.plan import planner
@@ -71,6 +72,15 @@ class LabelsNeed:
     to_judge: int
     calls: int
     cost_usd: float | None
+
+    @property
+    def in_words(self) -> str:
+        """The calls and their price in words."""
+        if not self.to_judge:
+            return f"all {self.known:,} rows are judged already, 0 calls."
+        price = "price unknown" if self.cost_usd is None else f"about {money(self.cost_usd)}"
+        rows = f"{count(self.to_judge, 'row')} to judge, {self.known:,} known"
+        return f"{rows}; at most about {count(self.calls, 'call')}, {price}."
 
 
 class RowVerdict(NamedTuple):

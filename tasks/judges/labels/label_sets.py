@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
 from leadline.tasks.ground.files import digest, replacing, write_json
@@ -33,7 +33,6 @@ from leadline.tasks.store.store import Run, Store
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from leadline.tasks.judges.labels.drawing import Drawing, Drawn
     from leadline.tasks.judges.labels.judged_rows import JudgedRows
 
 
@@ -48,8 +47,25 @@ _MOST_CHANGED: Final = 0.05
 
 T = TypeVar("T")
 
+Drawing: TypeAlias = Literal["uniform", "balanced", "by-score"]
+
 _Row: TypeAlias = tuple[str, str]
 """What people see of a row, and its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A row that was drawn.
+
+    Attributes:
+        index: Its place in the judged rows.
+        stratum: What it was drawn from: a model's rows, or those with one verdict or a part of the scores.
+        chance: The chance with which it was drawn, in (0, 1].
+    """
+
+    index: int
+    stratum: str
+    chance: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from leadline.evaluators.ground import UsageError, count, listing, named_tables
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db import open_run
 from leadline.tasks.ground.templating import render
-from leadline.tasks.judges.labels.drawing import Drawn
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.label_files import csv_text, unknown_format
 from leadline.tasks.judges.labels.label_report import LEAST_LABELS
+from leadline.tasks.judges.labels.label_sets import Drawn
 from leadline.tasks.judges.labels.labelled_rows import Tie, texts_of
 from leadline.tasks.load.label import ADJUDICATED
 from leadline.tasks.plan.jobs import read_jobs

@@ -15,7 +15,7 @@ from leadline.flows.deploy.file import own_file, read_deployment_file
 def test_leadlines_own_file_deploys_every_flow_and_nothing_runs_by_itself() -> None:
     file = read_deployment_file()
     names = {deployment.name for deployment in file.deployments}
-    jobs = {"collect", "generate", "perturb", "maintain"}
+    jobs = {"collect", "generate", "improve-judge", "perturb", "sample-labels", "maintain"}
     lanes = {"cpu", "gpu", "judge"}
     assert names == {"evaluate", "collect-and-evaluate", "compare", "check-judges", "alert"} | lanes | jobs
     assert not any(schedule.active for deployment in file.deployments for schedule in deployment.schedules)
@@ -75,5 +75,5 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_every_run_of_ours_is_started_by_the_engine_that_waits_for_a_server_that_is_away() -> None:
     commands = {one.name: one.work_pool.job_variables.get("command") for one in read_deployment_file().deployments}
-    assert len(commands) == 12
+    assert len(commands) == 14
     assert set(commands.values()) == {"python -m leadline.flows.prefect.patient_engine"}

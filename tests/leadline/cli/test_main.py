@@ -24,7 +24,7 @@ from tests.support.docs.commands import all_commands
 HEAVY = {"prefect", "duckdb", "pandas", "pyarrow", "torch", "transformers", "nltk", "numpy", "pydantic", "rich"}
 FROM_MODELS = set(
     "ci,collect,compare,evaluate,init,data generate,data perturb,data rgb,evaluators check,evaluators list,"
-    "evaluators models,evaluators show,evaluators suites,evaluators trust,rescore,service check-version,"
+    "evaluators models,evaluators show,evaluators suites,evaluators trust,labels sample,rescore,service check-version,"
     "service deploy,service emit,service events,service notify,service versions,service worker".split(",")
 )
 """Commands whose modules import Pydantic: their options are those of a form, or they are about evaluators."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leadline.tasks.judges.labels.drawing import Drawing, draw
+from leadline.tasks.judges.labels.drawing import draw
 from leadline.tasks.judges.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.judges.labels.label_report import LabelledModel, report_labels
-from leadline.tasks.judges.labels.label_sets import LabelSample, SampledRow
+from leadline.tasks.judges.labels.label_sets import Drawing, LabelSample, SampledRow
 from leadline.tasks.load.label import Label
 from leadline.tasks.statistics.agreement import agreement
 

@@ -1,9 +1,8 @@
-"""Let people label answers, and correct a judge by what they say."""
+"""Take labels of people, and correct a judge by what they say."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,16 +14,13 @@ from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, cou
 from leadline.flows.command.output import clean, number, print_json, print_table
 from leadline.flows.command.session import LABELS_HELP, F, Session, say, session_options
 from leadline.tasks.ground.files import handed_out
-from leadline.tasks.judges.labels.label_sets import LabelSet, find_label_set, label_sets, make_sample
+from leadline.tasks.judges.labels.label_sets import LabelSet, find_label_set, label_sets
 from leadline.tasks.runs.lookup import find_run
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    from leadline.tasks.judges.labels.drawing import Drawing
-    from leadline.tasks.judges.labels.judged_rows import JudgedRows
     from leadline.tasks.judges.labels.label_report import LabelledModel
     from leadline.tasks.judges.labels.label_sets import LabelSet
-    from leadline.tasks.judges.labels.labelled_rows import Tie
     from leadline.tasks.judges.labels.run_corrections import LabelledMetric
     from leadline.tasks.load.label import Label
     from leadline.tasks.statistics.label_correction import Corrected
@@ -38,113 +34,6 @@ def _output(text: str) -> Callable[[F], F]:
     """Return the option that names the file to write."""
     kind = click.Path(path_type=Path, dir_okay=False)
     return click.option("-o", "--output", type=kind, required=True, metavar="FILE", help=text)
-
-
-@click.command("sample")
-@click.argument("run_name", metavar="RUN")
-@click.option("--metric", metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
-@click.option(
-    "--question",
-    type=click.Choice(["right", "grounded"]),
-    help="Ask people the question itself, whatever metrics say: is this answer right, does it rest on its contexts?",
-)
-@click.option(
-    "--n", "-n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw at most."
-)
-@click.option("--model", metavar="KEY", help="Only rows of this model.")
-@click.option(
-    "--disagreed",
-    is_flag=True,
-    help="Instead of drawing, take the rows on which people are tied, for somebody who decides (adjudication).",
-)
-@click.option(
-    "--how",
-    type=click.Choice(["uniform", "balanced", "by-score"]),
-    default="uniform",
-    show_default=True,
-    help="uniform: simple random sample; balanced: equal passes and failures; by-score: equal numbers per fifth.",
-)
-@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Another draws other rows.")
-@_SET
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json); without it a page, "
-    "which opens in the browser.",
-)
-@session_options
-@click.pass_obj
-def labels_sample(
-    session: Session,
-    /,
-    run_name: str,
-    metric: str | None,
-    question: str | None,
-    rows: int,
-    model: str | None,
-    disagreed: bool,
-    how: Drawing,
-    seed: int,
-    set_name: str,
-    output: Path | None,
-) -> None:
-    """Draw rows of a run at random for people to label."""
-    from leadline.tasks.judges.labels.drawing import draw
-    from leadline.tasks.judges.labels.known_labels import rows_asked
-    from leadline.tasks.judges.labels.labelling_tasks import criterion_of, tasks_of, tasks_of_ties, why_more, written
-
-    store = session.open_store()
-    run = find_run(store, run_name)
-    if (metric is None) == (question is None):
-        raise UsageError(
-            "labels sample needs either --question or --metric.",
-            hint="To decide whether the answers are right: --question right -n 30",
-            code=ErrorCode.LABEL_SAMPLE,
-        )
-    judged = rows_asked(store, run, question or str(metric))
-    judged = judged.of_model(model) if model else judged
-    of = f"{len(judged.rows):,}" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
-    sample, why = None, ""
-    if disagreed:
-        tied = _ties(store, run, judged)
-        tasks = tasks_of_ties(store, run, judged, tied[:rows])
-        of = f"{len(tied):,} on which people are tied"
-        if not tasks:
-            say(f"People are tied on no row of {run.id}.")
-            return
-    else:
-        drawn = draw(judged, rows, how=how, seed=seed)
-        sample = make_sample(run, judged, drawn, how=how, seed=seed, model=model)
-        tasks = tasks_of(store, run, judged, [row.index for row in drawn], sample.id)
-        why = "" if question else why_more(judged, drawn, rows)
-    page = output or Path(f"labels-{question or metric}-{run.id}{'-disagreed' * disagreed}.html")
-    criterion = criterion_of(store, run, judged.metric)
-    with handed_out(page) as temporary:
-        temporary.write_text(written(tasks, judged.metric, page, criterion), encoding="utf-8")
-    if sample:
-        LabelSet(store, set_name).keep_sample(sample)
-    say(f"{count(len(tasks), 'answer')} of {of}: {page}")
-    if why:
-        say(why)
-    if output is None and sys.stdout.isatty():
-        click.launch(str(page))
-    say(f"Then: leadline labels import FILE --set {set_name}")
-    if question:
-        say("And the command that made the run once more: nothing is computed twice, and the labels decide.")
-
-
-def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
-    """Return the rows of a run on which people are tied, whatever the set, and print them."""
-    from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
-    from leadline.tasks.judges.labels.labelled_rows import ties
-
-    found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
-    if found:
-        lines = [(judged.cases[tie.index], judged.models[tie.index], ", ".join(tie.said)) for tie in found]
-        print_table(("case", "model", "people"), [[clean(part) for part in line] for line in lines])
-    return found
 
 
 @click.command("import")

@@ -1,0 +1,1 @@
+"""Let people label answers, and correct a judge by what they say."""
