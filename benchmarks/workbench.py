@@ -38,7 +38,7 @@ from leadline.flows.sample_labels import SampleLabels, SampleLabelsConfig
 from leadline.plugins.ui.app import workbench
 from leadline.plugins.ui.site import Person, PersonRole
 from leadline.tasks.db import DATASET_TABLES, connect, literal, open_run, run_definitions, sql
-from leadline.tasks.load.staging import ROW_GROUP
+from leadline.tasks.load.staging import ROW_GROUP, SEARCHED_FROM, write_searched
 from leadline.tasks.runs.history import RunHistory, keep_points
 from leadline.tasks.runs.run_index import RunIndex, RunLine
 from leadline.tasks.store.store import Run, Store
@@ -172,6 +172,8 @@ def _make_dataset(folder: Path, rows: int) -> None:
         for table in DATASET_TABLES:
             path = literal(folder / f"{table}.parquet")
             connection.execute(f"COPY {table} TO {path} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})")
+        if rows >= SEARCHED_FROM:
+            write_searched(connection, folder)
     (folder / "manifest.json").write_text("{}")
 
 

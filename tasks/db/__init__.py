@@ -12,6 +12,7 @@ from leadline.tasks.db.columns import table as table
 from leadline.tasks.db.columns import table_of as table_of
 from leadline.tasks.db.connection import DATASET_TABLES as DATASET_TABLES
 from leadline.tasks.db.connection import OF_CONVERSATIONS as OF_CONVERSATIONS
+from leadline.tasks.db.connection import SEARCHED_FILE as SEARCHED_FILE
 from leadline.tasks.db.connection import STORED as STORED
 from leadline.tasks.db.connection import TURNS as TURNS
 from leadline.tasks.db.connection import TURNS_FILE as TURNS_FILE

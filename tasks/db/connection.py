@@ -53,6 +53,9 @@ TURNS: Final = "turns"
 """The table of conversations and their turns, which only datasets that have some have; see ``dataset.sql``."""
 TURNS_FILE: Final = f"{TURNS}.parquet"
 
+SEARCHED_FILE: Final = "searched.parquet"
+"""The texts of a large dataset in small letters, see ``load/searched``."""
+
 FEW_ROWS: Final = 5_000
 """Rows of a dataset up to which one thread is faster: the others would mostly wait for each other."""
 

@@ -91,6 +91,8 @@ CREATE TABLE turns (
     scenario          VARCHAR
 );
 
+-- Beside them, in a large dataset, searched.parquet: the texts in small letters as load/searched gives them.
+
 -- Beside them, in a suite of conversations, recordings.parquet: case_key, recording (the conversation that was held, as
 -- JSON); a case has as many as the file. Only collecting reads it.
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from leadline.evaluators.ground import ErrorCode, StoreError
-from leadline.tasks.db import TURNS_FILE, literal, sql, without_progress_bar
+from leadline.tasks.db import SEARCHED_FILE, TURNS_FILE, literal, sql, without_progress_bar
 from leadline.tasks.ground.arrow_arrays import numbers_of
 from leadline.tasks.ground.files import scratch_folder
 from leadline.tasks.load.conversation import RECORDINGS_FILE
@@ -50,6 +50,13 @@ ROW_GROUP: Final = 20_480
 
 GROUP_BYTES: Final = 16 * MIB
 """Bytes after which a row group in a dataset ends, however few rows it has."""
+
+SEARCHED_FROM: Final = 20_000
+SEARCHED_BYTES: Final = 1024 * MIB
+"""Answers from which on a dataset has its texts in small letters, too, and bytes of text up to which it does.
+
+A search of fewer is fast without, and one of more is slow with them, which would take as much room as the dataset.
+"""
 
 _TEXT: Final = pa.large_string()
 _TEXTS: Final = pa.large_list(_TEXT)
@@ -266,6 +273,18 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
             f"COPY ({sql(f'load/write_{table}')}) TO {literal(folder / f'{table}.parquet')} "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
         )
+    if staged.count(ROWS) >= SEARCHED_FROM:
+        write_searched(connection, folder)
+
+
+def write_searched(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Write the texts of a dataset in small letters, unless they are huge: words are found in half the time."""
+    files = {table: literal(folder / f"{table}.parquet") for table in ("cases", "rows")}
+    if connection.execute(sql("load/searched_bytes").format(**files)).fetchall()[0][0] > SEARCHED_BYTES:
+        return
+    write, searched = sql("load/write_searched"), sql("load/searched").format(**files)
+    file = literal(folder / SEARCHED_FILE)
+    connection.execute(write.format(searched=searched, file=file, group_rows=ROW_GROUP, group_bytes=GROUP_BYTES))
 
 
 def _cases(staged: Staging) -> Iterator[pa.Table]:

@@ -20,7 +20,7 @@ from leadline.evaluators.data.messages import DialogueLine
 from leadline.plugins.ui.marked_text import TextMark, marked
 from leadline.plugins.ui.site import Site, asked, number, pager, person_of, shows
 from leadline.tasks.collect.suite_file import ENDING
-from leadline.tasks.db import connect, open_run, records, sql
+from leadline.tasks.db import SEARCHED_FILE, connect, literal, open_run, records, sql
 from leadline.tasks.policy.questions import IN_WORDS, Question
 from leadline.tasks.runs.run_index import RunLine
 from leadline.tasks.runs.show import case_in
@@ -107,14 +107,15 @@ def routes(site: Site) -> list[Route]:
 
 def _of_run(site: Site, request: Request, wanted: dict[str, str], line: RunLine, runs: Sequence[RunLine]) -> Response:
     chosen = _filter(wanted)
+    dataset = site.store.dataset(line.dataset_digest)
     with open_run(site.store, site.store.run(line.id), read_only=True) as connection:
         choices = records(connection, sql("ui_cases/choices").format(clusters=sql("ui_cases/clusters")))[0]
         metric = _metric(connection, chosen)
         page = number(request.query_params.get("page", ""))
-        lines, total = find_rows(connection, chosen, metric, PAGE, (max(1, page) - 1) * PAGE)
+        lines, total = find_rows(connection, dataset, chosen, metric, PAGE, (max(1, page) - 1) * PAGE)
         place = pager(request, total, PAGE)
         if place.page != page:  # beyond the end
-            lines, _ = find_rows(connection, chosen, metric, PAGE, place.offset)
+            lines, _ = find_rows(connection, dataset, chosen, metric, PAGE, place.offset)
     return site.page(
         request, "cases.html", asked=wanted, run=line, runs=runs, choices=choices, lines=lines, pager=place,
         metric=metric, outcomes=[(name, name) for name in OUTCOMES], words=chosen.words,
@@ -144,8 +145,9 @@ def cases_found(site: Site, wanted: Mapping[str, str], most: int) -> tuple[dict[
     chosen = _filter(wanted)
     if wanted["run"]:
         run = site.run(wanted["run"])
+        dataset = site.store.dataset(run.dataset_digest)
         with open_run(site.store, site.store.run(run.id), read_only=True) as connection:
-            lines, total = find_rows(connection, chosen, _metric(connection, chosen), most, 0)
+            lines, total = find_rows(connection, dataset, chosen, _metric(connection, chosen), most, 0)
         lines = [line | {"run": run} for line in lines]
     else:
         lines, total = _find_everywhere(site, _readable(site), chosen.words, most, 0)
@@ -176,30 +178,38 @@ def _find_everywhere(
     present = [site.store.dataset(digest) for digest in list(newest)[:MOST_DATASETS] if site.store.has_dataset(digest)]
     if not present:
         return [], 0
-    files = {table: [str(folder / f"{table}.parquet") for folder in present] for table in ("cases", "rows")}
-    finders = _finders(words)
-    everywhere = sql("ui_cases/everywhere").format(
-        **{part: " AND ".join(finder[part] for finder in finders) for part in ("in_answer", "in_case")}
-    )
+    named = _named(words)
+    stand = " AND ".join(sql("ui_cases/stands_in").format(word=name) for name in named)
     with connect() as connection:
-        lines = records(connection, everywhere, {**files, **_named(words), "limit": limit, "offset": offset})
-    for line in lines:
-        line["run"] = newest[line["dataset"]]
-    return lines, lines[0]["total"] if lines else 0
+        connection.execute(sql("ui_cases/everywhere").format(searched=_searched(present), words=stand), named)
+        ((total,),) = connection.execute("SELECT count(*) FROM found").fetchall()
+        lines = records(connection, sql("ui_cases/page_everywhere"), {"limit": limit, "offset": offset})
+        for key, table, text in (("case_id", "cases", "questions"), ("row_id", "rows", "answers")):
+            files = sorted({str(site.store.dataset(line["dataset"]) / f"{table}.parquet") for line in lines})
+            asked = {"files": files, "ids": [line[key] for line in lines]}
+            texts = records(connection, sql(f"ui_cases/{text}_everywhere"), asked) if files else []
+            known = {(line["dataset"], line[key]): line for line in texts}
+            lines = [line | known.get((line["dataset"], line[key]), {}) for line in lines]
+    return [line | {"run": newest[line["dataset"]]} for line in lines], total
 
 
 def _named(words: Sequence[str]) -> dict[str, str]:
     return {f"word_{place}": word for place, word in enumerate(words)}
 
 
-def _finders(words: Sequence[str]) -> list[dict[str, str]]:
-    """Return for each word its name and the conditions that it stands in an answer, or in a case's question or key."""
-    found = []
-    for name, word in _named(words).items():
-        finds = sql("ui_cases/stands_in" if word.upper() != word else "ui_cases/stands_as_it_is_in")
-        texts = {"in_answer": "actual_answer", "in_case": sql("ui_cases/of_case")}
-        found.append({"word": name} | {part: finds.format(text=text, word=name) for part, text in texts.items()})
-    return found
+def _searched(datasets: Sequence[Path]) -> str:
+    """Return the query of what is searched for words; large datasets have had it in a file since they were loaded."""
+    kept = [folder for folder in datasets if (folder / SEARCHED_FILE).exists()]
+    others = [folder for folder in datasets if folder not in kept]
+
+    def files(folders: Sequence[Path], name: str) -> str:
+        return ", ".join(literal(folder / name) for folder in folders)
+
+    parts = [sql("ui_cases/kept_texts").format(files=files(kept, SEARCHED_FILE))] if kept else []
+    if others:
+        named = {table: files(others, f"{table}.parquet") for table in ("cases", "rows")}
+        parts.append(sql("load/searched").format(**named))
+    return " UNION ALL ".join(parts)
 
 
 def _filter(wanted: Mapping[str, str]) -> CaseFilter:
@@ -217,7 +227,8 @@ def _filter(wanted: Mapping[str, str]) -> CaseFilter:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.casefold().split())[:MOST_WORDS]
+    """Return the words of a search, the longest first: the rarest, most likely, which spares the others."""
+    return tuple(sorted(text.split(), key=len, reverse=True))[:MOST_WORDS]
 
 
 def _decimal(text: str) -> float | None:
@@ -238,18 +249,20 @@ def _metric(connection: DuckDBPyConnection, chosen: CaseFilter) -> dict[str, Any
 
 
 def find_rows(
-    connection: DuckDBPyConnection, chosen: CaseFilter, metric: Mapping[str, Any], limit: int, offset: int
-) -> tuple[list[dict[str, Any]], int]:
+    connection: DuckDBPyConnection, dataset: Path, chosen: CaseFilter, metric: Mapping[str, Any], limit: int,
+    offset: int,
+) -> tuple[list[dict[str, Any]], int]:  # fmt: skip
     """Return a page of the answers that fit, the worst by the metric first, and how many fit in all.
 
     Args:
         connection: A run's database with its dataset.
+        dataset: The folder of that.
         metric: Id, threshold and direction of the chosen metric.
         limit: Answers at most.
         offset: Answers before them.
     """
     (extent,) = records(connection, sql("ui_cases/extent"))
-    sets, asked = _sets(connection, chosen, extent)
+    sets, asked = _sets(connection, dataset, chosen, extent)
     if metric["metric_id"] is not None:
         found, total = _by_value(connection, chosen, metric, sets, asked, extent["total"], limit, offset)
     elif chosen.outcome is None:
@@ -274,7 +287,7 @@ def find_rows(
 
 
 def _sets(
-    connection: DuckDBPyConnection, chosen: CaseFilter, extent: Mapping[str, Any]
+    connection: DuckDBPyConnection, dataset: Path, chosen: CaseFilter, extent: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the queries of the numbers of rows that all have to hold a row that fits, and what they ask for."""
     sets: list[str] = []
@@ -293,17 +306,24 @@ def _sets(
     if chosen.cluster is not None:
         sets.append(sql("ui_cases/in_cluster").format(clusters=sql("ui_cases/clusters")))
         asked["cluster"] = chosen.cluster
-    if chosen.words or chosen.model is not None:
-        finders = _finders(chosen.words)
-        context = sql("ui_cases/in_context") if extent["has_context"] else "false"
-        filters = [sql("ui_cases/has_word").format(in_context=context.format(**finder), **finder) for finder in finders]
-        if chosen.model is not None:
-            filters.append(sql("ui_cases/of_model"))
-            asked["model"] = chosen.model
-        columns = [sql("ui_cases/cases_with").format(last=extent["last_case"], **finder) for finder in finders]
-        texts = sql("ui_cases/of_texts")
-        sets.append(texts.format(asked=", ".join(columns) or "count(*)", filters=" AND ".join(filters)))
-        asked |= _named(chosen.words)
+    if chosen.model is not None:
+        sets.append(sql("ui_cases/of_model"))
+        asked["model"] = chosen.model
+    if named := _named(chosen.words):
+        stand = {name: sql("ui_cases/stands_in").format(word=name) for name in named}
+        if extent["has_context"]:
+            rows_with, has = sql("ui_cases/rows_with"), sql("ui_cases/has_word")
+            last = extent["last_row"]
+            columns = [rows_with.format(last=last, word=name, stands=stands) for name, stands in stand.items()]
+            filters = " AND ".join(has.format(word=name) for name in named)
+            query = sql("ui_cases/of_texts_and_contexts").format(
+                searched=_searched([dataset]), asked=", ".join(columns), filters=filters
+            )
+        else:
+            words = " AND ".join(stand.values())
+            query = sql("ui_cases/of_texts").format(searched=_searched([dataset]), words=words)
+        sets.append(query)
+        asked |= named
     return sets, asked
 
 

@@ -68,7 +68,6 @@ FROM scores WHERE metric_id = $metric GROUP BY row_id
 -- statement: extent
 SELECT
     count(*) AS total, coalesce(max(row_id), 0) AS last_row,
-    (SELECT coalesce(max(case_id), 0) FROM cases) AS last_case,
     (SELECT coalesce(bool_or(is_rag), false) FROM models) AS has_context
 FROM rows;
 
@@ -123,14 +122,29 @@ SELECT unnest(row_ids) AS row_id FROM problems WHERE problem_id = $problem
 SELECT row_id FROM slice_rows
 WHERE (slice_column, slice_value) IN (SELECT unnest($columns::VARCHAR[]), unnest($values::VARCHAR[]))
 
+-- statement: kept_texts
+SELECT parse_path(filename)[-2] AS dataset, case_id, row_id, text FROM read_parquet([{files}], filename = true)
+
 -- statement: of_texts
--- Rows of a model, or with words in their case, answer or context. Names in braces are filled in; cases in which a word
--- stands are bits, which are looked at in a tenth of the time that a join takes.
-WITH asked AS MATERIALIZED (SELECT {asked} FROM cases)
+-- Rows with words in their case or answer. Names in braces are filled in.
+SELECT row_id FROM ({searched}) WHERE {words}
+
+-- statement: of_texts_and_contexts
+-- Rows with words in their case, answer or context; those in whose case or answer a word stands are bits, so that their
+-- contexts are not looked at.
+WITH asked AS MATERIALIZED (SELECT {asked} FROM ({searched}))
 SELECT row_id FROM rows, asked WHERE {filters}
 
+-- statement: rows_with
+bitstring_agg(row_id, 0, {last}) FILTER ({stands}) AS {word}
+
+-- statement: has_word
+(get_bit(asked.{word}, row_id::INTEGER) = 1
+    OR (len(retrieved_context) > 0
+        AND len(list_filter(retrieved_context, lambda chunk: contains(lower(chunk.content), lower(${word})))) > 0))
+
 -- statement: of_model
-model_id = (SELECT model_id FROM models WHERE model_key = $model)
+SELECT row_id FROM rows WHERE model_id = (SELECT model_id FROM models WHERE model_key = $model)
 
 -- statement: of_every_row
 SELECT row_id FROM rows
@@ -159,26 +173,8 @@ WHERE row_id IN (SELECT unnest($rows::UINTEGER[]));
 SELECT case_id, case_key AS "case", left(question, 300) AS question
 FROM cases WHERE case_id IN (SELECT unnest($cases::UINTEGER[]));
 
--- statement: cases_with
-bitstring_agg(case_id, 0, {last}) FILTER ({in_case}) AS {word}
-
--- statement: has_word
-(get_bit(asked.{word}, case_id::INTEGER) = 1 OR {in_answer} OR {in_context})
-
--- statement: in_context
-len(retrieved_context) > 0
-    AND len(list_filter(retrieved_context, lambda chunk: contains(lower(chunk.content), ${word}))) > 0
-
--- statement: of_case
-concat_ws(' ', question, case_key)
-
 -- statement: stands_in
--- A pattern finds a word in half the time that texts in small letters take.
-regexp_matches({text}, '(?i)' || regexp_escape(${word}))
-
--- statement: stands_as_it_is_in
--- A word without letters, in half the time of a pattern.
-contains({text}, ${word})
+contains(text, lower(${word}))
 
 -- statement: failing_metrics
 -- The metrics that the page's rows fail, worst role first.
@@ -189,22 +185,21 @@ WHERE row_id IN (SELECT unnest($rows::UINTEGER[])) AND rules.role <> 'informatio
 GROUP BY row_id;
 
 -- statement: everywhere
--- Cases of the datasets of all runs in which every word of a search stands: in the question and key, or in one answer.
--- Names in braces are filled in.
-WITH answered AS MATERIALIZED (
-    SELECT parse_path(filename)[-2] AS dataset, case_id, left(any_value(actual_answer), 300) AS answer
-    FROM read_parquet($rows, filename = true)
-    WHERE {in_answer}
-    GROUP BY ALL
-), asked AS (
-    SELECT parse_path(filename)[-2] AS dataset, case_id, case_key, question
-    FROM read_parquet($cases, filename = true)
-)
-SELECT dataset, case_key AS "case", left(question, 300) AS question, answer, count(*) OVER () AS total
-FROM asked LEFT JOIN answered USING (dataset, case_id)
-WHERE {in_case} OR answered.case_id IS NOT NULL
-ORDER BY dataset, case_key
-LIMIT $limit OFFSET $offset;
+-- Cases of the datasets of all runs in which every word of a search stands, with an answer to it. Names in braces are
+-- filled in; texts are read for those of the page alone.
+CREATE TEMP TABLE found AS
+SELECT dataset, case_id, min(row_id) AS row_id FROM ({searched}) WHERE {words} GROUP BY ALL;
+
+-- statement: page_everywhere
+FROM found ORDER BY dataset, case_id LIMIT $limit OFFSET $offset;
+
+-- statement: questions_everywhere
+SELECT parse_path(filename)[-2] AS dataset, case_id, case_key AS "case", left(question, 300) AS question
+FROM read_parquet($files, filename = true) WHERE case_id IN (SELECT unnest($ids::UINTEGER[]));
+
+-- statement: answers_everywhere
+SELECT parse_path(filename)[-2] AS dataset, row_id, left(actual_answer, 300) AS answer
+FROM read_parquet($files, filename = true) WHERE row_id IN (SELECT unnest($ids::UINTEGER[]));
 
 -- statement: dialogues
 SELECT model_key, messages

@@ -23,6 +23,7 @@ from leadline.plugins.ui.pages import cases
 from leadline.plugins.ui.pages.runs import PAGE
 from leadline.tasks.db import connect, literal, open_run
 from leadline.tasks.ledger.ledger import open_ledger
+from leadline.tasks.load.staging import write_searched
 from leadline.tasks.runs import run_index
 from leadline.tasks.store.store import Run, Store
 from tests.support.judges.scripted_judge import question
@@ -196,11 +197,39 @@ def test_cases_are_found_by_the_cluster_of_failures_that_they_are_in(store: Stor
     assert found("alpha: like c1") == []
 
 
+def keep_searched(store: Store, run: Run) -> None:
+    """Keep the texts of a run's dataset in small letters, as those of a large one are kept when it is loaded."""
+    with connect() as connection:
+        write_searched(connection, store.dataset(run.read()["dataset"]))
+
+
 def test_a_search_over_all_runs_leads_to_the_newest_that_has_the_case(store: Store) -> None:
     make_run(store, "20260101-a")
     make_run(store, "20260102-b")
     page = reader(store).get("/cases?q=wrong").text
     assert re.findall(r'class="name" href="([^"]+)"', page) == ["/runs/20260102-b/case?case=c1"]
+
+
+@pytest.mark.parametrize("kept", [(), ("20260102-b",), ("20260101-a", "20260102-b")])
+def test_a_search_over_all_runs_finds_a_case_of_each_dataset_with_the_answer_that_has_the_words(
+    store: Store, kept: tuple[str, ...]
+) -> None:
+    other = [{"case": "c1", "model": "beta", "question": "Which Berth?", "answer": "STRAßE {7} 'b'"}]
+    for run in (make_run(store, "20260101-a", answers=LISTED), make_run(store, "20260102-b", answers=other)):
+        if run.id in kept:
+            keep_searched(store, run)
+    web = reader(store)
+
+    def found(words: str) -> list[tuple[str, str]]:
+        page = web.get("/cases", params={"q": words}).text
+        return re.findall(
+            r'class="name" href="/runs/(\d+)-\w/case\?case=(\w+)".*?class="why"><bdi>([^<]+)<', page, re.S
+        )
+
+    assert found("straße") == found("{7} BERTH") == found("'b'") == [("20260102", "c1", "STRAßE {7} &#39;b&#39;")]
+    assert found("AT 14") == [("20260101", "c2", "At 14.")]
+    assert sorted(run for run, *_ in found("berth")) == ["20260101"] * 5 + ["20260102"]
+    assert found("14 straße") == found("mole") == []
 
 
 def test_a_case_shows_answers_scores_and_evidence_as_text(store: Store) -> None:
@@ -546,6 +575,7 @@ LISTED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -563,8 +593,9 @@ LISTED: list[dict[str, Any]] = [
     ],
 )
 def test_every_page_of_a_search_is_a_part_of_one_list_whatever_end_it_is_read_from(
-    store: Store, wanted: dict[str, str], expected: list[int], gaps: bool
+    store: Store, wanted: dict[str, str], expected: list[int], gaps: bool, kept: bool
 ) -> None:
+    """Texts in small letters, which large datasets keep, change nothing."""
     run = make_run(store, "20260101-a", answers=LISTED, values=(0.9, 0.4, 0.8, 0.0, None))
     if gaps:
         with connect() as connection:
@@ -572,15 +603,18 @@ def test_every_page_of_a_search_is_a_part_of_one_list_whatever_end_it_is_read_fr
             kept = "SELECT * REPLACE ((row_id * 2)::UINTEGER AS row_id)"
             connection.execute(f"CREATE TABLE t AS {kept} FROM read_parquet({literal(path)})")
             connection.execute(f"COPY t TO {literal(path)} (FORMAT parquet)")
+    if kept:
+        keep_searched(store, run)
     with duckdb.connect(str(run.database)) as connection:
         connection.execute("INSERT INTO scores SELECT 0, unnest([8, 9]), 0, 'scored', NULL, unnest([0.3, 0.2])")
         if gaps:
             connection.execute("UPDATE scores SET row_id = row_id * 2")
     chosen = cases._filter({name: wanted.get(name, "") for name in cases.FILTERS})
+    dataset = store.dataset(run.read()["dataset"])
     with open_run(store, run, read_only=True) as connection:
         metric = cases._metric(connection, chosen)
         (found, total), *parts = (
-            cases.find_rows(connection, chosen, metric, limit, offset)
+            cases.find_rows(connection, dataset, chosen, metric, limit, offset)
             for limit, offset in ((100, 0), (3, 0), (3, 3), (3, 6), (3, 9), (3, 12))
         )
     places = [LISTED.index(next(one for one in LISTED if (one["case"], one["model"]) == (line["case"], line["model"])))

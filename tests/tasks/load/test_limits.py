@@ -191,6 +191,7 @@ def test_records_of_a_megabyte_take_no_memory_of_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
     monkeypatch.setattr("leadline.tasks.load.staging.MEMORY", "120MB")
+    monkeypatch.setattr("leadline.tasks.load.staging.SEARCHED_FROM", 200)
     path = tmp_path / "long.jsonl"
     with path.open("wb") as file:
         for index in range(200):
@@ -198,13 +199,35 @@ def test_records_of_a_megabyte_take_no_memory_of_their_number(
             file.write(orjson.dumps(record | {field: f"{index // 2} " + "word " * 200_000}) + b"\n")
     loaded = load_dataset(Store.open(tmp_path / "store"), path)
     assert (loaded.rows, loaded.cases) == (200, 100)
-    files = {name: loaded.path / f"{name}.parquet" for name in ("cases", "rows")}
+    files = {name: loaded.path / f"{name}.parquet" for name in ("cases", "rows", "searched")}
     sizes = [
         metadata.row_group(group).total_byte_size
         for metadata in map(parquet.read_metadata, files.values())
         for group in range(metadata.num_row_groups)
     ]
     assert max(sizes) < 40 * limits.MIB
+
+
+@pytest.mark.parametrize(("least", "most", "kept"), [(4, 1024, True), (5, 1024, False), (4, 16, False)])
+def test_a_large_dataset_keeps_its_texts_in_small_letters_unless_they_are_huge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, most: int, kept: bool
+) -> None:
+    monkeypatch.setattr("leadline.tasks.load.staging.SEARCHED_FROM", least)
+    monkeypatch.setattr("leadline.tasks.load.staging.SEARCHED_BYTES", most)
+    records = [
+        {"case": f"C{n // 2}", "model": f"m{n % 2}", "question": "ÉTÉ?", "actual_answer": [f"A{n}", None][n // 3]}
+        for n in range(4)
+    ]
+    loaded = load(tmp_path, "d.jsonl", as_jsonl(records))
+    file = loaded.path / "searched.parquet"
+    assert (file.exists(), file.name in json.loads((loaded.path / "manifest.json").read_text())["sha256"]) == (
+        kept,
+        kept,
+    )
+    if kept:
+        lines = sorted(parquet.read_table(file).to_pylist(), key=lambda line: line["row_id"])
+        texts = ["été?\nc0\na0", "été?\nc0\na1", "été?\nc1\na2", "été?\nc1"]
+        assert lines == [{"case_id": n // 2, "row_id": n, "text": text} for n, text in enumerate(texts)]
 
 
 def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
