@@ -259,6 +259,18 @@ SELECT
 FROM ours
 FULL JOIN theirs USING (case_no)
 
+-- statement: keep_slice
+-- Leaves the row_pairs of which both rows are in a slice.
+DELETE FROM row_pairs
+WHERE case_no NOT IN (
+    SELECT case_no
+    FROM row_pairs
+    JOIN baseline.slice_rows AS ours ON ours.row_id = baseline_row
+    JOIN candidate.slice_rows AS theirs ON theirs.row_id = candidate_row
+    WHERE ours.slice_column || '=' || ours.slice_value = $slice
+        AND theirs.slice_column || '=' || theirs.slice_value = $slice
+)
+
 -- statement: slice_cases
 -- Which cases of the row_pairs are in which slice: those of which both rows are.
 CREATE OR REPLACE TEMP TABLE slice_cases AS

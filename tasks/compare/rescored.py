@@ -19,6 +19,7 @@ import scipy
 from leadline.evaluators.ground import LeadlineError, count
 from leadline.tasks.compare.metric_choice import differences
 from leadline.tasks.compare.run_pair import SIDES, metrics_of, models_of, open_sides, pair_rows, pair_values
+from leadline.tasks.db import sql
 from leadline.tasks.ground.numbers import figure
 from leadline.tasks.runs.trends import Trend
 from leadline.tasks.statistics.paired import PairedSeries, measure
@@ -145,7 +146,12 @@ class _Pool:
 
 
 def rescored_differences(
-    store: Store, pairs: Iterable[tuple[Run, Run]], *, evaluator: str = "", metric: str = ""
+    store: Store,
+    pairs: Iterable[tuple[Run, Run]],
+    *,
+    evaluator: str = "",
+    metric: str = "",
+    slice: str = "",  # noqa: A002
 ) -> list[RescoredDifference]:
     """Return the differences between runs and those that scored their answers again, pooled over the pairs.
 
@@ -156,6 +162,7 @@ def rescored_differences(
         pairs: Each run, and the one after it.
         evaluator: Only this one.
         metric: Only this one of it.
+        slice: Only answers that are in it in both runs, as ``COLUMN=VALUE``.
 
     Raises:
         UsageError: The results or the dataset of a run are gone.
@@ -177,6 +184,8 @@ def rescored_differences(
             keys = dict(connection.execute("SELECT case_no, case_key FROM both_cases").fetchall()) if chosen else {}
             for key in [key for key in before if chosen and key in after]:
                 pair_rows(connection, before[key], after[key])
+                if slice:
+                    connection.execute(sql("compare/keep_slice"), {"slice": slice})
                 lines = [((one["metric_id"], other["metric_id"]), other) for one, other in chosen]
                 for (one, other), (counted, values) in zip(chosen, pair_values(connection, lines), strict=True):
                     name = (other["evaluator"], other["metric"], key, one["config"], other["config"])
@@ -197,13 +206,13 @@ def join_epochs(store: Store, trend: Trend, start: int) -> EpochJoin | None:
     """Join an epoch of a series with the one before by runs of that one that were scored again like it.
 
     Args:
-        trend: Of the means of a metric over all rows.
+        trend: Of the means of a metric over all rows, or over those of a slice.
         start: Place of the epoch's first point, but not of the first epoch.
 
     Returns:
         The join; ``None`` where no run was scored again, or none whose answers can be compared.
     """
-    if trend.subject.measure != "value" or trend.subject.slice:
+    if trend.subject.measure != "value":
         return None
     first, last = trend.points[start], trend.points[start - 1]
     configs = {point.run.id: point.config for point in trend.points[:start]}
@@ -213,7 +222,7 @@ def join_epochs(store: Store, trend: Trend, start: int) -> EpochJoin | None:
     ends = (again[-1].rescored if again else "", first.run.id)
 
     def of_model(pairs: tuple[tuple[str, str], ...]) -> RescoredDifference | None:
-        found = _kept_differences(store, pairs, subject.evaluator, subject.metric)
+        found = _kept_differences(store, pairs, subject.evaluator, subject.metric, subject.slice)
         return next((one for one in found if one.model == subject.model), None)
 
     try:
@@ -225,11 +234,15 @@ def join_epochs(store: Store, trend: Trend, start: int) -> EpochJoin | None:
 
 @lru_cache(maxsize=256)
 def _kept_differences(
-    store: Store, pairs: tuple[tuple[str, str], ...], evaluator: str, metric: str
+    store: Store,
+    pairs: tuple[tuple[str, str], ...],
+    evaluator: str,
+    metric: str,
+    slice: str,  # noqa: A002
 ) -> tuple[RescoredDifference, ...]:
     """Return the differences of all models; completed runs do not change, and a pair takes some 0.2 s to be read."""
     runs = [(store.run(earlier), store.run(later)) for earlier, later in pairs]
-    return tuple(rescored_differences(store, runs, evaluator=evaluator, metric=metric))
+    return tuple(rescored_differences(store, runs, evaluator=evaluator, metric=metric, slice=slice))
 
 
 def _is_wanted(line: Mapping[str, Any], evaluator: str, metric: str) -> bool:

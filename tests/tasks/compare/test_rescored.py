@@ -25,12 +25,21 @@ from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
 
 CASES = 40
+LOW_OF_3_IN_25, HIGH_OF_3_IN_25 = -0.299558, 0.029175
+"""Tango's 95 % score interval of a paired difference where 3 of 25 pairs turn bad and none turns good, solved apart."""
 
 
 def scored(
-    store: Store, name: str, values: Sequence[float | None], judge: str, *, first: int = 0, **record: Any
+    store: Store,
+    name: str,
+    values: Sequence[float | None],
+    judge: str,
+    *,
+    first: int = 0,
+    sliced: range = range(0),
+    **record: Any,
 ) -> Run:
-    """Make a run of one answer to each of some cases, scored by a judge."""
+    """Make a run of one answer to each of some cases, scored by a judge, of which some are in the slice kind=a=b."""
     answers = [
         {"case": f"c{first + n}", "model": "m", "question": f"Q{first + n}?", "answer": "A"} for n in range(len(values))
     ]
@@ -44,6 +53,16 @@ def scored(
         connection.execute(
             "UPDATE aggregates SET model_id = 0, value = $1, ci_low = $1 - 0.05, ci_high = $1 + 0.05", [np.mean(known)]
         )
+        if sliced:
+            lines = [("kind", "a=b", row) for row in sliced]
+            connection.executemany("INSERT INTO slice_rows (slice_column, slice_value, row_id) VALUES (?, ?, ?)", lines)
+            mean = np.mean([value for row in sliced if (value := values[row]) is not None])
+            connection.execute(
+                "INSERT INTO slices (slice_column, slice_value, metric_id, model_id, n_rows, n_cases, n_scored, "
+                "n_unscored, value, ci_low, ci_high) "
+                "SELECT 'kind', 'a=b', metric_id, 0, $2, $2, $2, 0, $1, $1 - 0.05, $1 + 0.05 FROM metrics",
+                [mean, len(sliced)],
+            )  # fmt: skip
     return run
 
 
@@ -125,6 +144,37 @@ def test_an_epoch_is_joined_by_the_instrument_and_the_models_own_change_is_told_
     store.run("20260101-a").database.unlink()
     _kept_differences.cache_clear()
     assert join_epochs(store, trend, 2) is None
+
+
+def test_a_difference_in_a_slice_is_of_the_answers_that_are_in_it_in_both_runs(store: Store) -> None:
+    old = scored(store, "20260101-a", passing(30), "a", sliced=range(25))
+    new = scored(store, "20260102-b", passing(22), "b", sliced=range(28))
+    (found,) = rescored_differences(store, [(old, new)], slice="kind=a=b")
+    assert (found.answers, found.before, found.after) == (25, 1.0, pytest.approx(22 / 25))
+    assert found.effect == pytest.approx(-3 / 25)
+    assert (found.low, found.high) == pytest.approx((LOW_OF_3_IN_25, HIGH_OF_3_IN_25), abs=1e-4)
+    (mirror,) = rescored_differences(store, [(new, old)], slice="kind=a=b")
+    assert (mirror.low, mirror.high) == pytest.approx((-HIGH_OF_3_IN_25, -LOW_OF_3_IN_25), abs=1e-4)
+    assert rescored_differences(store, [(old, new)], slice="kind=a") == []
+
+
+def test_an_epoch_of_a_slice_is_joined_by_the_answers_in_it(store: Store) -> None:
+    few = range(25)
+    scored(store, "20260101-a", passing(36), "a", sliced=few, started="2026-01-01T00:00:00+00:00")
+    scored(store, "20260201-r", passing(22), "b", sliced=few, rescored="20260101-a")
+    scored(store, "20260103-n", passing(20), "b", sliced=few, started="2026-01-04T00:00:00+00:00")
+    trends = Trends(RunHistory(store, RunIndex(store)))
+    trends.history.gather(60)
+    (whole,) = trends.of("sample", "value", "bleu", "bleu_1")
+    (trend,) = trends.of("sample", "value", "bleu", "bleu_1", slice_="kind=a=b")
+    found, all_rows = join_epochs(store, trend, 1), join_epochs(store, whole, 1)
+    assert found is not None
+    assert found.model is not None
+    assert all_rows is not None
+    assert all_rows.instrument.effect == pytest.approx((22 - 36) / 40)
+    assert (found.instrument.effect, found.model.effect) == pytest.approx((-3 / 25, -2 / 25))
+    assert (found.instrument.low, found.instrument.high) == pytest.approx((LOW_OF_3_IN_25, HIGH_OF_3_IN_25), abs=1e-4)
+    assert found.instrument.words.endswith("on the same 25 answers of 1 run")
 
 
 def pooled(draw: np.random.Generator, runs: int) -> RescoredDifference:
