@@ -176,10 +176,15 @@ def _candidates(connection: DuckDBPyConnection, columns: Sequence[Column]) -> No
 
 
 @cache
-def _language_words() -> dict[str, list[str]]:
+def _language_words() -> dict[str, list[Any]]:
+    """Return the words of each language, with a bit that no other of its words has."""
     text = (files("leadline.tasks.analyse") / "language_words.toml").read_text(encoding="utf-8")
-    pairs = [(language, word) for language, words in tomllib.loads(text).items() for word in words.split()]
-    return {"language": [language for language, _ in pairs], "word": [word for _, word in pairs]}
+    words = [
+        (language, word, 1 << place)
+        for language, listed in tomllib.loads(text).items()
+        for place, word in enumerate(listed.split())
+    ]
+    return dict(zip(("language", "word", "bit"), map(list, zip(*words, strict=True)), strict=True))
 
 
 def _values(

@@ -43,12 +43,12 @@ WHERE metadata <> '{}' AND key = $key AND type NOT IN ('OBJECT', 'ARRAY', 'NULL'
 -- least two of them, and more than of any other language.
 INSERT INTO candidates
 WITH words AS (
-    SELECT case_id, unnest(list_distinct(regexp_extract_all(lower(question[:400]), '\p{L}+'))) AS word
+    SELECT case_id, unnest(regexp_extract_all(lower(question[:400]), '\p{L}+')) AS word
     FROM cases
     WHERE question IS NOT NULL
 ),
 hits AS (
-    SELECT case_id, language, count(*) AS n
+    SELECT case_id, language, bit_count(bit_or(bit)) AS n
     FROM words
     JOIN language_words USING (word)
     GROUP BY case_id, language
@@ -63,6 +63,7 @@ guessed AS (
     SELECT
         case_id,
         CASE
+            WHEN strlen(question) = length(question) THEN latin.language -- ASCII alone
             WHEN regexp_matches(question, '[\p{Hiragana}\p{Katakana}]') THEN 'ja'
             WHEN regexp_matches(question, '\p{Hangul}') THEN 'ko'
             WHEN regexp_matches(question, '\p{Han}') THEN 'zh'
@@ -84,6 +85,7 @@ WHERE language IS NOT NULL
 
 -- statement: question_length
 -- Words of the question, in bands that are the same for every dataset. Scripts without blanks have no words to count.
+-- Between single blanks they are counted by these, which is five times as fast as to split.
 INSERT INTO candidates
 SELECT
     $column,
@@ -98,9 +100,21 @@ SELECT
     row_id
 FROM rows
 JOIN (
-    SELECT case_id, len([word FOR word IN string_split(translate(question, e'\t\r\n', '   '), ' ') IF word <> '']) AS n
+    SELECT
+        case_id,
+        CASE
+            WHEN
+                question = trim(question)
+                AND question <> ''
+                AND NOT contains(question, '  ')
+                AND NOT regexp_matches(question, '[\t\r\n]')
+                THEN strlen(question) - strlen(replace(question, ' ', '')) + 1
+            ELSE len([word FOR word IN string_split(translate(question, e'\t\r\n', '   '), ' ') IF word <> ''])
+        END AS n
     FROM cases
-    WHERE NOT regexp_matches(question, '[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]')
+    WHERE
+        strlen(question) = length(question)
+        OR NOT regexp_matches(question, '[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]')
 ) USING (case_id)
 WHERE n > 0
 

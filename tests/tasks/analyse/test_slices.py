@@ -118,6 +118,28 @@ def test_a_language_is_guessed_from_short_words_and_scripts_unless_the_metadata_
     assert "fewer than two languages" in chosen.left_out["language"]
 
 
+def test_a_word_that_repeats_tells_a_language_once_and_words_are_counted_whatever_stands_between_them(
+    tmp_path: Path,
+) -> None:
+    texts = [
+        "der der Hafen",
+        "a b c d e",
+        "a b  c d e",
+        " a b c d e ",
+        "a\tb\r\nc d\ne f",
+        "ä b ç d e f",
+        "日本 語",
+        "  ",
+        "a",
+    ]
+    expected = {0: 3, 1: 5, 2: 5, 3: 5, 4: 6, 5: 6, 8: 1}
+    rows = cases(len(texts), question=lambda i: texts[i])
+    _, _, members = sliced(tmp_path, rows, [0.5] * len(texts), names=["question_length", "language"])
+    lengths = {m["row_id"]: m["slice_value"] for m in members if m["slice_column"] == "question_length"}
+    assert lengths == {row: "1 to 5 words" if n <= 5 else "6 to 10 words" for row, n in expected.items()}
+    assert {m["row_id"]: m["slice_value"] for m in members if m["slice_column"] == "language"} == {6: "zh"}
+
+
 def test_perturbed_copies_and_the_outcome_of_retrieval_are_slices(tmp_path: Path) -> None:
     found = {"context": [["text", "a.md"], ["text", None]]}
     rows = [
