@@ -305,6 +305,7 @@ def _record(
         "dataset_warnings": list(loaded.warnings),
         "rows": loaded.rows,
         "cases": loaded.cases,
+        "cases_digest": loaded.cases_digest,
         "models": list(loaded.models),
         "config": dict(config),
         "settings": settings_record(settings),

@@ -42,6 +42,7 @@ class LoadedDataset:
         metadata_columns: The columns that are kept as metadata; the first of them.
         column_warnings: Those of the warnings that concern columns.
         labels: Names of the metrics of which people say something, with the number of labels.
+        cases_digest: Digest of the file of its cases, whatever the answers; "" where it is not known.
     """
 
     digest: str
@@ -59,6 +60,7 @@ class LoadedDataset:
     metadata_columns: tuple[str, ...] = ()
     column_warnings: tuple[str, ...] = ()
     labels: Mapping[str, int] = field(default_factory=dict)
+    cases_digest: str = ""
 
     def with_warnings(self, found: Sequence[str]) -> LoadedDataset:
         """Return the dataset with further warnings that concern columns."""
@@ -192,5 +194,6 @@ def _kept(store: Store, identity: str, source: str, *, reused: bool) -> LoadedDa
         column_warnings=tuple(manifest["column_warnings"]),
         warnings=tuple(manifest["warnings"]),
         labels=manifest.get("labels", {}),
+        cases_digest=manifest.get("sha256", {}).get("cases.parquet", ""),
         reused=reused,
     )

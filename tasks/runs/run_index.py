@@ -44,7 +44,7 @@ class RunLine:
         instrument: Number of problems of the instrument or the data.
         coverage: Share of scores that were measured, if there are any.
         flow_run: Id of the Prefect flow run that made it, or "".
-        cases: Digest of the dataset's cases, whatever the answers; the dataset's own where that is not here.
+        cases: Digest of the dataset's cases, whatever the answers; the dataset's own where that is unknown.
         team: The team that its judge calls were charged to, or "".
         questions: Outcomes of the questions of the verdict.
         work: Numbers of scores ``reused``, ``computed``, ``scored`` and ``unscored``, where they are known.
@@ -226,13 +226,14 @@ def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
         work={"reused": facts.reused, "computed": facts.computed, "scored": facts.scored, "unscored": facts.unscored},
         judged=record.get("judge_calls") or {},
         rescored=str(record.get(RESCORED) or ""),
-        cases=_cases_digest(run.path.parents[1] / "datasets" / dataset) or dataset if dataset else "",
+        cases=str(record.get("cases_digest") or (dataset and _cases_digest(run.path.parents[1] / "datasets" / dataset)))
+        or dataset,
     )
 
 
 @lru_cache(maxsize=5_000)
 def _cases_digest(folder: Path) -> str:
-    """Return the digest of the file of a dataset's cases, ``""`` where that is not known."""
+    """Return the digest of the file of a dataset's cases, as runs of earlier versions lack it; ``""`` if unknown."""
     try:
         return str(orjson.loads((folder / MANIFEST).read_bytes())["sha256"]["cases.parquet"])
     except (OSError, ValueError, KeyError):

@@ -75,6 +75,15 @@ def test_runs_with_the_same_file_of_cases_are_one_version(store: Store) -> None:
     assert web.get("/trends").text.count(">new dataset</text>") == 1
 
 
+def test_nights_with_other_answers_have_no_new_dataset_when_theirs_are_gone(store: Store) -> None:
+    web = nights(store, rows(FIRST), rows(FIRST, "B"), rows(SECOND), rows(FIRST, "C"))
+    for name, cases in (("20260101-a", "first"), ("20260102-a", "first"), ("20260103-a", "second")):
+        run = store.run(name)
+        run.update({"cases_digest": cases})
+        shutil.rmtree(store.dataset(run.read()["dataset"]))
+    assert web.get("/trends").text.count(">new dataset</text>") == 2, "the last run does not say what its cases were"
+
+
 def test_drifted_words_lead_to_the_cases_that_have_them(store: Store) -> None:
     before = {f"b{n}": f"Tell me of the tide at quay {n}" for n in range(60)}
     after = before | {f"n{n}": f"Is a refund due for berth {n}?" for n in range(30)}
