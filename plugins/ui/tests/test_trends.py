@@ -200,6 +200,7 @@ def test_measures_questions_and_whole_runs_can_be_chosen(store: Store) -> None:
     ):
         assert value in page
         assert "<svg" in page
+    assert [of for of, page in shown.items() if "labels given since change means alone" in page] == [".right"]
 
 
 def test_what_is_hostile_is_shown_as_text_and_what_is_unknown_is_a_page(store: Store) -> None:
