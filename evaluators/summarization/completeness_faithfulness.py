@@ -11,7 +11,8 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -129,14 +130,16 @@ def reduce(
     with _alone, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TensorFlow is missing, that a small graph is not connected
         try:
-            from umap.umap_ import UMAP
+            import umap.umap_
         except ImportError:
             raise ModelUnavailable(
                 "UMAP, which completeness is measured with, is not installed.",
                 hint="Install the extra 'summarization' (the package umap-learn).",
                 code=ErrorCode.CONFIG_PACKAGE,
             ) from None
-        model = UMAP(
+        for module in (umap.layouts, umap.umap_):
+            _keep_compiled(module)
+        model = umap.umap_.UMAP(
             n_components=min(DIMENSIONS, count - 2),
             n_neighbors=min(NEIGHBOURS, count - 1),
             min_dist=0.0,
@@ -149,6 +152,14 @@ def reduce(
         points = np.asarray(model.fit_transform(document), dtype=np.float64)
         moved = np.asarray(model.transform(summary), dtype=np.float64)
     return points, moved
+
+
+@cache
+def _keep_compiled(module: ModuleType) -> None:
+    """Have numba keep on disk what it compiles: for UMAP that takes half a minute, which each process would wait."""
+    for each in vars(module).values():
+        if hasattr(each, "enable_caching"):
+            each.enable_caching()
 
 
 def _distances(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

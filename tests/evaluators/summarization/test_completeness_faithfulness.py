@@ -212,6 +212,15 @@ class TestCompleteness:
         part = completeness_faithfulness.cover(vectors, vectors[:1], seed=42)
         assert part.value == 0.0, "one point has no length"
 
+    def test_what_is_compiled_for_it_is_kept_for_the_next_process(self) -> None:
+        from umap import layouts, umap_
+
+        completeness_faithfulness.reduce(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.float32), 42)
+        functions = [each for module in (layouts, umap_) for each in vars(module).values()]
+        compiled = [each for each in functions if getattr(each, "signatures", [])]
+        assert umap_.smooth_knn_dist in compiled
+        assert all(each.stats.cache_path for each in compiled)
+
     def test_equal_seeds_give_equal_bits_in_any_company(self, params: SummaryParams, ctx: EvalContext) -> None:
         evaluator = CompletenessFaithfulness(params)
         first = [score.values[COMPLETENESS] for score in evaluator.score(ROWS, ctx)]
