@@ -24,7 +24,7 @@ print(json.dumps({
     "arguments": sys.argv, "folder": os.getcwd(), "variable": os.environ.get("TEST_VARIABLE"), "name": __name__,
     "path": sys.path[0], "parent": os.getppid(), "group": os.getpgid(0) == os.getpid(),
     "home": str(PREFECT_HOME.value()),
-    "read": sys.stdin.read(), "forked": subprocess.Popen.__name__ == "ForkedPopen",
+    "read": sys.stdin.read(), "umask": os.umask(0o077), "forked": subprocess.Popen.__name__ == "ForkedPopen",
 }))
 print("to the other", file=sys.stderr)
 sys.exit(7)
@@ -47,13 +47,14 @@ def test_a_program_has_its_own_arguments_variables_folder_streams_settings_and_e
     tmp_path: Path, way: str
 ) -> None:
     variables = os.environ | {"TEST_VARIABLE": "é", "PREFECT_HOME": str(tmp_path / "home")}
-    done = python("-c", SEEN, "one", "", env=variables, cwd=tmp_path, input="in\n", start_new_session=True)
+    done = python("-c", SEEN, "one", "", env=variables, cwd=tmp_path, input="in\n", umask=0o026, start_new_session=True)
     assert (done.returncode, done.stderr) == (7, "to the other\n")
     seen = json.loads(done.stdout)
     assert seen.pop("forked") == (way == "1")
     assert seen == {
         "arguments": ["-c", "one", ""], "folder": str(tmp_path), "variable": "é", "name": "__main__", "path": "",
         "parent": os.getpid(), "group": True, "home": str(tmp_path / "home"), "read": "in\n",
+        "umask": 0o026,
     }  # fmt: skip
 
 

@@ -73,6 +73,7 @@ class Start:
     folder: str
     session: bool
     group: int
+    umask: int
 
 
 def program_of(args: Sequence[str]) -> tuple[tuple[str, ...], bool] | None:
@@ -109,7 +110,7 @@ _PARAMETERS: Final = inspect.signature(subprocess.Popen._execute_child)  # type:
 PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 LEFT_ALONE: Final = {
     "executable": None, "preexec_fn": None, "pass_fds": (), "creationflags": 0, "shell": False, "gid": None,
-    "gids": None, "uid": None, "umask": -1,
+    "gids": None, "uid": None,
 }  # fmt: skip
 """Options that a fork does not have, as they are where nobody asks for them."""
 
@@ -126,7 +127,7 @@ def _start_of(asked: Mapping[str, Any]) -> Start | None:
         return None
     if _of_python(variables) != _of_python(os.environ):
         return None
-    return Start(*forked, variables, str(where), asked["start_new_session"], group)
+    return Start(*forked, variables, str(where), asked["start_new_session"], group, asked["umask"])
 
 
 def _streams(asked: Mapping[str, Any]) -> list[int]:
@@ -413,6 +414,8 @@ def _prepare(start: Start, streams: Sequence[int]) -> None:
     sys.stderr = sys.__stderr__ = _stream(2, "w", sys.stderr)
     sys.stderr.reconfigure(line_buffering=True)
     os.chdir(start.folder)
+    if start.umask >= 0:
+        os.umask(start.umask)
     sys.argv = [start.program[0], *start.program[2:]]
     places = [str(Path(place).absolute()) for place in start.variables.get("PYTHONPATH", "").split(os.pathsep) if place]
     sys.path[:0] = ([] if start.safe_path else [start.folder if start.program[0] == "-m" else ""]) + places

@@ -104,9 +104,8 @@ async def test_calls_are_found_by_words_of_their_prompts_which_are_no_pattern(pl
     assert reader.mentioning("'; --", 9) == []
 
 
-def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
-    script = tmp_path / "writes.py"
-    script.write_text(
+def test_what_was_awaited_survives_kill_9(place: Place) -> None:
+    script = (
         "import asyncio, sys\n"
         "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from tests.support.judges.scripted_judge import question\n"
@@ -125,7 +124,7 @@ def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
         "asyncio.run(main())\n"
     )
     process = subprocess.Popen(
-        [sys.executable, str(script), str(place)],
+        [sys.executable, "-c", script, str(place)],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": "."},
@@ -151,9 +150,8 @@ def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
     assert reader.total("run1").lost == len(lost)
 
 
-def test_a_process_that_ends_leaves_one_file_with_all_that_its_ledger_was_given(path: Path, tmp_path: Path) -> None:
-    script = tmp_path / "ends.py"
-    script.write_text(
+def test_a_process_that_ends_leaves_one_file_with_all_that_its_ledger_was_given(path: Path) -> None:
+    script = (
         "import asyncio, pathlib, sys, threading\n"
         "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from tests.support.judges.scripted_judge import question\n"
@@ -169,15 +167,14 @@ def test_a_process_that_ends_leaves_one_file_with_all_that_its_ledger_was_given(
         "    do(ledger.answered(call, REPLY))\n"
         "do(asyncio.sleep(0)).result()\n"
     )
-    subprocess.run([sys.executable, str(script), str(path)], check=True, env=os.environ | {"PYTHONPATH": "."})
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, env=os.environ | {"PYTHONPATH": "."})
     assert not path.with_name("ledger.sqlite-wal").exists()
     assert path.stat().st_mode & 0o777 == 0o600
     assert [ask["state"] for ask in LedgerReader(path).asks()] == ["answered"] * 300
 
 
-def test_several_processes_write_at_once(place: Place, tmp_path: Path) -> None:
-    script = tmp_path / "writes.py"
-    script.write_text(
+def test_several_processes_write_at_once(place: Place) -> None:
+    script = (
         "import asyncio, sys\n"
         "from leadline.tasks.ledger.ledger import ledger_at\n"
         "from tests.support.judges.scripted_judge import question\n"
@@ -189,7 +186,7 @@ def test_several_processes_write_at_once(place: Place, tmp_path: Path) -> None:
         "asyncio.run(main())\n"
     )
     processes = [
-        subprocess.Popen([sys.executable, str(script), str(place), f"run{n}"], env=os.environ | {"PYTHONPATH": "."})
+        subprocess.Popen([sys.executable, "-c", script, str(place), f"run{n}"], env=os.environ | {"PYTHONPATH": "."})
         for n in range(4)
     ]
     assert [process.wait(60) for process in processes] == [0] * 4
