@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -91,12 +92,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        atexit.register(gc.unfreeze)  # extensions complain of objects that they find in the end
         gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Let it go in the end: extensions complain of objects that they find then."""
-    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
