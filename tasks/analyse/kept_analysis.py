@@ -8,6 +8,7 @@ earlier run's database is all that is kept, so that this needs no room, and ends
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -92,9 +93,9 @@ def _code(room: str) -> list[list[str | int]]:
 
     A process looks once, when its code is imported all the same: a notebook or a worker makes many runs.
     """
-    folder = Path(__file__).parents[2] / room
-    compiled = "__pycache__"
-    return _files(folder, (path for path in folder.rglob("*.*") if path.is_file() and path.parent.name != compiled))
+    root = Path(__file__).parents[2] / room
+    folders = (found for found in os.walk(root) if not found[0].endswith("__pycache__"))
+    return _files(root, (Path(folder, name) for folder, _, names in folders for name in names))
 
 
 @dataclass(frozen=True, slots=True)

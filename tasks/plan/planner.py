@@ -225,11 +225,9 @@ def compute_missing(connection: DuckDBPyConnection, store: Store, job: Evaluator
     """Add what the store lacks of the table ``wanted`` to ``to_compute``; return how many are wanted and lacking."""
     files = segments(store.scores(job.evaluator, job.config))
     known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({files})) AS known USING (key, trial)" if files else ""
-    connection.execute(f"INSERT INTO to_compute SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}")
-    (distinct,) = connection.execute("SELECT count(*) FROM wanted").fetchall()[0]
-    (missing,) = connection.execute(
-        "SELECT count(*) FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id]
-    ).fetchall()[0]
+    lacking = f"SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}"
+    ((missing,),) = connection.execute(f"INSERT INTO to_compute {lacking}").fetchall()
+    ((distinct,),) = connection.execute("SELECT count(*) FROM wanted").fetchall()
     return int(distinct), int(missing)
 
 

@@ -26,6 +26,8 @@ _BEFORE: Final = 80
 """Characters before a match in which its label may stand."""
 _BEHIND: Final = 30
 """Characters behind a match in which its label may stand."""
+SETS: Final = frozenset({"default", "all"})
+"""Names of several rules that every table has."""
 _PIECE: Final = re.compile(r"\{([a-z0-9_]+)(?::([0-9]+))?\}")
 
 
@@ -176,7 +178,7 @@ def choose(rules: Sequence[PatternRule], ids: Sequence[str]) -> tuple[PatternRul
         ValueError: There is no rule with that identifier.
     """
     known = {rule.id for rule in rules}
-    unknown = [name for name in ids if name not in known and name not in ("default", "all")]
+    unknown = [name for name in ids if name not in known | SETS]
     if unknown:
         raise ValueError(f"there is no rule called {unknown[0]!r}; rules: default, all, {', '.join(sorted(known))}")
     return tuple(rule for rule in rules if rule.id in ids or "all" in ids or (rule.default and "default" in ids))

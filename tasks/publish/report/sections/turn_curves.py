@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.db import records, show_turn_means, sql
+from leadline.tasks.db import has_turns, records, show_turn_means, sql
 from leadline.tasks.ground.numbers import ABSENT, RANGE, figure
 from leadline.tasks.publish.facts import Facts, MetricView, ModelView
 from leadline.tasks.publish.report.section import Section, register_section
@@ -41,6 +41,8 @@ class TurnCurves(Section):
 
     def context(self, results: RunResults) -> Mapping[str, Any] | None:
         """Return the charts; without conversations of several turns, the section is left out."""
+        if not has_turns(results.connection):
+            return None
         charts = turn_charts(results.connection, results.facts)
         return {"charts": charts} if charts else None
 
