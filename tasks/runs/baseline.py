@@ -62,10 +62,9 @@ def find_baseline(store: Store, run: Run, against: str | None = None) -> ChosenB
         tagged = all_tags(store).get(PRODUCTION)
         if tagged and tagged[0].id != run.id and _fits(store, record, tagged[0].read()):
             return ChosenBaseline(tagged[0], PRODUCTION)
-    earlier = [(other, before) for other in store.runs() if _precedes(before := other.read(), record)]
-    if earlier:
-        found, _ = max(earlier, key=lambda pair: (str(pair[1].get("started")), pair[0].id))
-        return ChosenBaseline(found, next(iter(tags_of(found)), ""))
+    for other in reversed(store.runs()):
+        if _precedes(other.read(), record):
+            return ChosenBaseline(other, next(iter(tags_of(other)), ""))
     return ChosenBaseline(None, note="no earlier run of this dataset to compare with")
 
 

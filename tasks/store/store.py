@@ -43,6 +43,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError, from_home, masked_value, project_scope
 from leadline.tasks.ground.files import locked_if_possible, replacing, write_json
 from leadline.tasks.store.parquet_files import file_digest
@@ -222,7 +224,7 @@ class Run:
         if self.remote and not (self.path / "run.json").exists():
             self.remote.fetch([self.path / "run.json"])
         try:
-            return dict(json.loads((self.path / "run.json").read_text(encoding="utf-8")))
+            return dict(orjson.loads((self.path / "run.json").read_bytes()))
         except FileNotFoundError:
             raise UsageError(
                 f"There is no run {self.id!r} in the store.",

@@ -114,6 +114,11 @@ class TestBaseline:
         assert (chosen.run, chosen.tag) == (runs[0], "production")
         assert find_baseline(store, runs[2], "previous").run == runs[1]
 
+    def test_runs_older_than_the_one_before_are_not_read(self, store: Store, tmp_path: Path) -> None:
+        oldest, before, after = (made(tmp_path, {"m": [1]}) for _ in range(3))
+        (oldest.path / "run.json").write_text("{")
+        assert find_baseline(store, after, "previous").run == before
+
     def test_a_production_run_of_other_cases_is_passed_over(self, store: Store, tmp_path: Path) -> None:
         other = made(tmp_path, {"m": [1]}, rows=[cases(9)[8]], record={"dataset_name": "other"})
         set_tag(store, other, "production")
