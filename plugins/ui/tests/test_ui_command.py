@@ -23,6 +23,7 @@ import yaml
 
 from leadline import evaluate
 from leadline.cli.main import run
+from leadline.flows.command.session import Session
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.sample_labels import SampleLabels, SampleLabelsConfig
@@ -269,3 +270,19 @@ def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path,
         page.wait("document.documentElement.dataset.theme")
         assert page.complaints == []
         assert {url.split("/")[2] for url in page.requests if url.startswith("http")} == {address.split("/")[2]}
+
+
+def test_the_container_passes_on_what_the_command_reads_and_an_empty_variable_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """People of a container sign in at a provider by lines of ``.env`` alone."""
+    folder = Path(__file__).parents[3] / "deployments"
+    passed = yaml.safe_load((folder / "compose.yaml").read_text())["services"]["reports"]["environment"]
+    read = {str(option.envvar) for option in ui.params if option.envvar}
+    assert len(read) > 4
+    for variable in (*read, *(str(option.default) for option in ui.params if str(option.name).endswith("secret_env"))):
+        assert passed[variable] == f"${{{variable}:-}}"
+        assert f"\n{variable}=\n" in (folder / "env.example").read_text()
+        monkeypatch.setenv(variable, "")
+    given = ui.make_context("ui", [], obj=Session()).params
+    assert (given["users"], given["oidc_issuer"], given["oidc_name_claim"]) == (None, None, "email")
