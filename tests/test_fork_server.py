@@ -58,6 +58,14 @@ def test_a_program_has_its_own_arguments_variables_folder_streams_settings_and_e
     }  # fmt: skip
 
 
+def test_a_program_has_the_umask_of_the_process_that_starts_it() -> None:
+    before = os.umask(0o027)
+    try:
+        assert python("-c", "import leadline, os; print(os.umask(0))").stdout == f"{0o027}\n"
+    finally:
+        os.umask(before)
+
+
 def test_an_error_and_an_interrupt_end_a_program_as_ever() -> None:
     done = python("-c", "import leadline; raise ValueError('so')")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "ValueError: so")

@@ -127,7 +127,15 @@ def _start_of(asked: Mapping[str, Any]) -> Start | None:
         return None
     if _of_python(variables) != _of_python(os.environ):
         return None
-    return Start(*forked, variables, str(where), asked["start_new_session"], group, asked["umask"])
+    return Start(*forked, variables, str(where), asked["start_new_session"], group, _umask(asked["umask"]))
+
+
+def _umask(asked: int) -> int:
+    """Return the umask that is asked for, or this process's own, which the fork server need not have."""
+    if asked >= 0:
+        return asked
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))
 
 
 def _streams(asked: Mapping[str, Any]) -> list[int]:
@@ -414,8 +422,7 @@ def _prepare(start: Start, streams: Sequence[int]) -> None:
     sys.stderr = sys.__stderr__ = _stream(2, "w", sys.stderr)
     sys.stderr.reconfigure(line_buffering=True)
     os.chdir(start.folder)
-    if start.umask >= 0:
-        os.umask(start.umask)
+    os.umask(start.umask)
     sys.argv = [start.program[0], *start.program[2:]]
     places = [str(Path(place).absolute()) for place in start.variables.get("PYTHONPATH", "").split(os.pathsep) if place]
     sys.path[:0] = ([] if start.safe_path else [start.folder if start.program[0] == "-m" else ""]) + places
