@@ -13,6 +13,9 @@ from leadline.flows.command.output import clean, print_table
 from leadline.flows.command.running import print_outcome, run_here
 from leadline.flows.command.session import Session, say, session_options
 from leadline.flows.sample_labels import SampleLabels, SampleLabelsConfig, hand_out
+from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
+from leadline.tasks.judges.labels.labelled_rows import ties
+from leadline.tasks.judges.labels.labelling_tasks import tasks_of_ties
 from leadline.tasks.runs.lookup import find_run
 
 
@@ -45,10 +48,6 @@ def labels_sample(session: Session, /, disagreed: bool, queue: bool, **options: 
 
 def _sample_ties(config: SampleLabelsConfig) -> None:
     """Show the rows on which people are tied, whatever the set, and write them for whoever decides."""
-    from leadline.tasks.judges.labels.known_labels import dataset_labels, labels_of_question
-    from leadline.tasks.judges.labels.labelled_rows import ties
-    from leadline.tasks.judges.labels.labelling_tasks import tasks_of_ties
-
     found = SampleLabels().check(config)
     store, run, judged = found.store, found.run, found.judged
     tied = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)

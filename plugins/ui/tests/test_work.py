@@ -7,10 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.deployments.runner import EntrypointType
+from prefect.states import Completed
 from starlette.testclient import TestClient
 
-from leadline import evaluate
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.sample_labels import SampleLabelsConfig
+from leadline.flows.served import collect, compare, improve_judge, sample_labels
 from leadline.plugins.ui.app import protected, workbench
 from leadline.plugins.ui.audit import AuditLog
 from leadline.plugins.ui.prefect_work import TAG
@@ -44,6 +50,12 @@ def send(web: TestClient, path: str, **fields: str) -> str:
     assert csrf
     answer = web.post(path, data={"csrf": csrf[1], **fields})
     return answer.headers["location"] if answer.status_code == 303 else answer.text
+
+
+def evaluated(store: Store) -> str:
+    """Evaluate the dataset, and return the run."""
+    config = EvaluateConfig(dataset="answers.jsonl", evaluators=("bleu",), store=store.location, dispatch="inline")
+    return Evaluate()(config).run
 
 
 def wait(web: TestClient, page: str, *states: str) -> str:
@@ -89,7 +101,7 @@ def test_answers_are_collected_within_what_is_allowed_and_lead_to_their_evaluati
 def test_a_sample_is_drawn_by_the_form_and_leads_to_its_queue_without_the_place_of_the_store(
     web: TestClient, store: Store
 ) -> None:
-    run = evaluate("answers.jsonl", evaluators=["bleu"], store=store.location).run
+    run = evaluated(store)
     form = web.get("/work?job=sample-labels").text
     assert '<option value="bleu.bleu_1">' in form
     assert f'value="{run}" required' in form
@@ -142,16 +154,9 @@ def test_a_command_is_stopped_as_by_ctrl_c(web: TestClient) -> None:
 def test_samples_and_better_judges_are_made_by_prefects_workers_too(
     web: TestClient, store: Store, api_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.deployments.runner import EntrypointType
-    from prefect.states import Completed
-
-    from leadline.flows.served import improve_judge, sample_labels
-
     monkeypatch.setenv("PREFECT_API_URL", api_url)
     monkeypatch.setenv("LEADLINE_SERVER", "auto")
-    sample = {"run": evaluate("answers.jsonl", evaluators=["bleu"], store=store.location).run, "metric": "bleu"}
+    sample = {"run": evaluated(store), "metric": "bleu"}
     better = {"judges.model": "weak", "labels": "berths", "judges.max_cost": "2"}
     with get_client(sync_client=True) as client:
         client.create_work_pool(WorkPoolCreate(name="ui-labels", type="process"))
@@ -178,13 +183,6 @@ def test_samples_and_better_judges_are_made_by_prefects_workers_too(
 def test_what_a_worker_of_prefect_serves_becomes_a_flow_run_and_is_cancelled_there(
     web: TestClient, store: Store, api_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.deployments.runner import EntrypointType
-    from prefect.states import Completed
-
-    from leadline.flows.served import collect, compare
-
     monkeypatch.setenv("PREFECT_API_URL", api_url)
     monkeypatch.setenv("LEADLINE_SERVER", "auto")
     with get_client(sync_client=True) as client:
