@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 from leadline.tasks.db import connect, literal
@@ -14,6 +15,9 @@ PREVIOUS: Final = "previous"
 NONE: Final = "none"
 PRODUCTION: Final = "production"
 """The tag of the run that others are compared with by default."""
+
+_SECOND: Final = len("20260102-030405")
+"""Characters of a run's id that say in which second it began; what follows says nothing of the order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,11 @@ def find_baseline(store: Store, run: Run, against: str | None = None) -> ChosenB
         tagged = all_tags(store).get(PRODUCTION)
         if tagged and tagged[0].id != run.id and _fits(store, record, tagged[0].read()):
             return ChosenBaseline(tagged[0], PRODUCTION)
-    for other in reversed(store.runs()):
-        if _precedes(other.read(), record):
-            return ChosenBaseline(other, next(iter(tags_of(other)), ""))
+    for _, begun_together in groupby(reversed(store.runs()), lambda other: other.id[:_SECOND]):
+        found = [(other, before) for other in begun_together if _precedes(before := other.read(), record)]
+        if found:
+            last, _ = max(found, key=lambda pair: (str(pair[1].get("started")), pair[0].id))
+            return ChosenBaseline(last, next(iter(tags_of(last)), ""))
     return ChosenBaseline(None, note="no earlier run of this dataset to compare with")
 
 

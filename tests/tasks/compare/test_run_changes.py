@@ -115,9 +115,18 @@ class TestBaseline:
         assert find_baseline(store, runs[2], "previous").run == runs[1]
 
     def test_runs_older_than_the_one_before_are_not_read(self, store: Store, tmp_path: Path) -> None:
-        oldest, before, after = (made(tmp_path, {"m": [1]}) for _ in range(3))
+        before, after = (made(tmp_path, {"m": [1]}) for _ in range(2))
+        oldest = store.run("20200102-030405-000000")
+        oldest.path.mkdir()
         (oldest.path / "run.json").write_text("{")
         assert find_baseline(store, after, "previous").run == before
+
+    def test_of_runs_that_began_in_one_second_the_last_is_the_one_before(self, store: Store, tmp_path: Path) -> None:
+        for end, part in (("aaaaaa", 1), ("bbbbbb", 9), ("cccccc", 5)):
+            made(tmp_path, {"m": [1]}).path.rename(store.root / "runs" / f"20260102-030405-{end}")
+            store.run(f"20260102-030405-{end}").update({"started": f"2026-01-02T03:04:05.{part}+00:00"})
+        after = made(tmp_path, {"m": [1]})
+        assert find_baseline(store, after, "previous").run == store.run("20260102-030405-bbbbbb")
 
     def test_a_production_run_of_other_cases_is_passed_over(self, store: Store, tmp_path: Path) -> None:
         other = made(tmp_path, {"m": [1]}, rows=[cases(9)[8]], record={"dataset_name": "other"})
