@@ -177,14 +177,14 @@ def _candidates(connection: DuckDBPyConnection, columns: Sequence[Column]) -> No
 
 @cache
 def _language_words() -> dict[str, list[Any]]:
-    """Return the words of each language, with a bit that no other of its words has."""
+    """Return the words of each language with its number, each with a bit that no other of its words has."""
     text = (files("leadline.tasks.analyse") / "language_words.toml").read_text(encoding="utf-8")
     words = [
-        (language, word, 1 << place)
-        for language, listed in tomllib.loads(text).items()
+        (number, language, word, 1 << place)
+        for number, (language, listed) in enumerate(tomllib.loads(text).items())
         for place, word in enumerate(listed.split())
     ]
-    return dict(zip(("language", "word", "bit"), map(list, zip(*words, strict=True)), strict=True))
+    return dict(zip(("number", "language", "word", "bit"), map(list, zip(*words, strict=True)), strict=True))
 
 
 def _values(

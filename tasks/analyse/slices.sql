@@ -48,16 +48,23 @@ WITH words AS (
     WHERE question IS NOT NULL
 ),
 hits AS (
-    SELECT case_id, language, bit_count(bit_or(bit)) AS n
+    SELECT case_id, number, bit_count(bit_or(bit))::INTEGER AS n
     FROM words
     JOIN language_words USING (word)
-    GROUP BY case_id, language
+    GROUP BY case_id, number
 ),
-latin AS (
-    SELECT case_id, arg_max(language, n) AS language
+-- The first and the last of the languages with most words are one where no other has as many. Both are numbers, which
+-- take no memory of their own.
+best AS (
+    SELECT case_id, max(n * 64 + 63 - number) AS first, max(n * 64 + number) AS last
     FROM hits
     GROUP BY case_id
-    HAVING max(n) >= 2 AND (len(max(n, 2)) < 2 OR max(n, 2)[1] > max(n, 2)[2])
+),
+latin AS (
+    SELECT case_id, language
+    FROM best
+    JOIN (SELECT DISTINCT number, language FROM language_words) ON number = last % 64
+    WHERE last >= 2 * 64 AND number = 63 - first % 64
 ),
 guessed AS (
     SELECT
