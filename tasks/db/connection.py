@@ -133,7 +133,13 @@ def has_turns(connection: DuckDBPyConnection) -> bool:
 
 @contextmanager
 def kept_open(run: Run) -> Iterator[None]:
-    """Let the steps in the block share one connection to a run's database, since each one's own takes 10 to 30 ms."""
+    """Let the steps in the block share a connection to the database of a small run: each one's own takes 10 to 30 ms.
+
+    In a large run the temporary tables of a step would take the memory of the next ones.
+    """
+    if run.read_current().get("rows", 0) > FEW_ROWS:
+        yield
+        return
     _kept[run.database] = None
     try:
         yield

@@ -59,6 +59,18 @@ def test_a_released_database_can_be_attached_and_is_opened_again(tmp_path: Path,
         assert count(store, run) >= 0
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_steps_of_a_large_run_alone_take_no_memory_of_the_next_ones(tmp_path: Path, run: Run, more: int) -> None:
+    store = Store.open(tmp_path / "store")
+    run.update({"rows": opening.FEW_ROWS + more})
+    with kept_open(run):
+        with open_run(store, run) as connection:
+            connection.execute("CREATE TEMP TABLE left_over (x INTEGER)")
+        with open_run(store, run) as connection:
+            ((left,),) = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall()
+    assert left == 1 - more
+
+
 def test_an_error_in_a_step_closes_it(tmp_path: Path, run: Run) -> None:
     store = Store.open(tmp_path / "store")
     with pytest.raises(duckdb.Error), kept_open(run), open_run(store, run) as connection:
