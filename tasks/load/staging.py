@@ -283,8 +283,13 @@ def write_searched(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     if connection.execute(sql("load/searched_bytes").format(**files)).fetchall()[0][0] > SEARCHED_BYTES:
         return
     write, searched = sql("load/write_searched"), sql("load/searched").format(**files)
-    file = literal(folder / SEARCHED_FILE)
-    connection.execute(write.format(searched=searched, file=file, group_rows=ROW_GROUP, group_bytes=GROUP_BYTES))
+    file = folder / SEARCHED_FILE
+    try:
+        connection.execute(
+            write.format(searched=searched, file=literal(file), group_rows=ROW_GROUP, group_bytes=GROUP_BYTES)
+        )
+    except duckdb.OutOfMemoryException:  # no reason to refuse the dataset: its own texts are searched
+        file.unlink(missing_ok=True)
 
 
 def _cases(staged: Staging) -> Iterator[pa.Table]:

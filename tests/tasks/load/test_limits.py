@@ -199,13 +199,15 @@ def test_records_of_a_megabyte_take_no_memory_of_their_number(
             file.write(orjson.dumps(record | {field: f"{index // 2} " + "word " * 200_000}) + b"\n")
     loaded = load_dataset(Store.open(tmp_path / "store"), path)
     assert (loaded.rows, loaded.cases) == (200, 100)
-    files = {name: loaded.path / f"{name}.parquet" for name in ("cases", "rows", "searched")}
+    files = {name: loaded.path / f"{name}.parquet" for name in ("cases", "rows")}
     sizes = [
         metadata.row_group(group).total_byte_size
         for metadata in map(parquet.read_metadata, files.values())
         for group in range(metadata.num_row_groups)
     ]
     assert max(sizes) < 40 * limits.MIB
+    left = [path.name for path in loaded.path.glob("*searched*")]  # with so little memory they may not be written
+    assert left in ([], ["searched.parquet"])
 
 
 @pytest.mark.parametrize(("least", "most", "kept"), [(4, 1024, True), (5, 1024, False), (4, 16, False)])
