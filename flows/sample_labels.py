@@ -65,7 +65,7 @@ class SampleLabelsConfig(FormModel):
     @model_validator(mode="after")
     def _check_asked(self) -> SampleLabelsConfig:
         if (self.metric is None) == (self.question is None):
-            raise ValueError("name either a metric or a question")
+            raise ValueError("name either a metric or a question: right, for one, asks whether the answers are")
         return self
 
 

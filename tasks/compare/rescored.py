@@ -151,7 +151,7 @@ def rescored_differences(
     *,
     evaluator: str = "",
     metric: str = "",
-    slice: str = "",  # noqa: A002
+    slice_: str = "",
 ) -> list[RescoredDifference]:
     """Return the differences between runs and those that scored their answers again, pooled over the pairs.
 
@@ -162,7 +162,7 @@ def rescored_differences(
         pairs: Each run, and the one after it.
         evaluator: Only this one.
         metric: Only this one of it.
-        slice: Only answers that are in it in both runs, as ``COLUMN=VALUE``.
+        slice_: Only answers that are in it in both runs, as ``COLUMN=VALUE``.
 
     Raises:
         UsageError: The results or the dataset of a run are gone.
@@ -184,8 +184,8 @@ def rescored_differences(
             keys = dict(connection.execute("SELECT case_no, case_key FROM both_cases").fetchall()) if chosen else {}
             for key in [key for key in before if chosen and key in after]:
                 pair_rows(connection, before[key], after[key])
-                if slice:
-                    connection.execute(sql("compare/keep_slice"), {"slice": slice})
+                if slice_:
+                    connection.execute(sql("compare/keep_slice"), {"slice": slice_})
                 lines = [((one["metric_id"], other["metric_id"]), other) for one, other in chosen]
                 for (one, other), (counted, values) in zip(chosen, pair_values(connection, lines), strict=True):
                     name = (other["evaluator"], other["metric"], key, one["config"], other["config"])
@@ -238,11 +238,11 @@ def _kept_differences(
     pairs: tuple[tuple[str, str], ...],
     evaluator: str,
     metric: str,
-    slice: str,  # noqa: A002
+    slice_: str,
 ) -> tuple[RescoredDifference, ...]:
     """Return the differences of all models; completed runs do not change, and a pair takes some 0.2 s to be read."""
     runs = [(store.run(earlier), store.run(later)) for earlier, later in pairs]
-    return tuple(rescored_differences(store, runs, evaluator=evaluator, metric=metric, slice=slice))
+    return tuple(rescored_differences(store, runs, evaluator=evaluator, metric=metric, slice_=slice_))
 
 
 def _is_wanted(line: Mapping[str, Any], evaluator: str, metric: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from leadline.evaluators.ground import ErrorCode, UsageError, count
+from leadline.evaluators.ground import count
 from leadline.flows.command.options import fill_in, form_options
 from leadline.flows.command.output import clean, print_table
 from leadline.flows.command.running import print_outcome, run_here
@@ -31,12 +31,6 @@ from leadline.tasks.runs.lookup import find_run
 @click.pass_obj
 def labels_sample(session: Session, /, disagreed: bool, queue: bool, **options: Any) -> None:
     """Draw rows of a run at random for people to label."""
-    if (options["metric"] is None) == (options["question"] is None):
-        raise UsageError(
-            "labels sample needs either --question or --metric.",
-            hint="To decide whether the answers are right: --question right -n 30",
-            code=ErrorCode.LABEL_SAMPLE,
-        )
     config = fill_in(SampleLabelsConfig, "labels sample", options | {"store": session.store})
     if config.output is None and not queue:
         run = find_run(session.open_store(), config.run).id

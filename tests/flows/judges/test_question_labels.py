@@ -101,4 +101,4 @@ def test_sample_needs_a_question_or_a_metric_and_not_both(desk: Desk) -> None:
     for asked in ((), ("--question", "right", "--metric", "pii_leakage")):
         done = CliRunner().invoke(cli, ["labels", "sample", "latest", *asked, "--store", str(desk.folder / "store")])
         assert isinstance(done.exception, UsageError)
-        assert "--question right -n 30" in str(done.exception.hint)
+        assert "either a metric or a question: right" in str(done.exception)

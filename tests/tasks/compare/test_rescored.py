@@ -149,13 +149,13 @@ def test_an_epoch_is_joined_by_the_instrument_and_the_models_own_change_is_told_
 def test_a_difference_in_a_slice_is_of_the_answers_that_are_in_it_in_both_runs(store: Store) -> None:
     old = scored(store, "20260101-a", passing(30), "a", sliced=range(25))
     new = scored(store, "20260102-b", passing(22), "b", sliced=range(28))
-    (found,) = rescored_differences(store, [(old, new)], slice="kind=a=b")
+    (found,) = rescored_differences(store, [(old, new)], slice_="kind=a=b")
     assert (found.answers, found.before, found.after) == (25, 1.0, pytest.approx(22 / 25))
     assert found.effect == pytest.approx(-3 / 25)
     assert (found.low, found.high) == pytest.approx((LOW_OF_3_IN_25, HIGH_OF_3_IN_25), abs=1e-4)
-    (mirror,) = rescored_differences(store, [(new, old)], slice="kind=a=b")
+    (mirror,) = rescored_differences(store, [(new, old)], slice_="kind=a=b")
     assert (mirror.low, mirror.high) == pytest.approx((-HIGH_OF_3_IN_25, -LOW_OF_3_IN_25), abs=1e-4)
-    assert rescored_differences(store, [(old, new)], slice="kind=a") == []
+    assert rescored_differences(store, [(old, new)], slice_="kind=a") == []
 
 
 def test_an_epoch_of_a_slice_is_joined_by_the_answers_in_it(store: Store) -> None:
