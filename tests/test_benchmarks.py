@@ -20,7 +20,7 @@ SMALL = {
     "coverage --draws 10": "pass/fail, 15 points worse",
     "detection 3": '"difference of mAP": 0.0',
     "endpoint --capacity": "calls/s",
-    "loading --rows 50 --repeats 1": "parquet seconds",
+    "loading --rows 50 --repeats 1": "parquet, times Arrow",
     "tool_calls 200": "difference of the mean F1: 0.0e+00",
     "traces --spans 300": "orjson: 300 spans",
     "trust_simulation --runs 2": "Corrected shares: coverage",

@@ -25,6 +25,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -133,9 +134,8 @@ def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
         with replacing(path) as temporary:
             temporary.mkdir()
             fill(temporary)
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _bring_to_disk(file)
+            with ThreadPoolExecutor(8) as threads:  # each waits for the disk
+                list(threads.map(_bring_to_disk, filter(Path.is_file, temporary.rglob("*"))))
     except OSError:
         if not path.exists():
             raise

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from leadline.tasks.ground.arrow_arrays import array_of, lists_of, numpy_of, scalar_of
 from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MAX_UNSHARED
-from leadline.tasks.load.plain_values import Column, Unclear, values_of
 from leadline.tasks.load.readers.json_values import members_of, surely_repeat_no_names
+from leadline.tasks.load.readers.tables import Column, Unclear, values_of
 from leadline.tasks.load.staged_arrays import chunk_structs, chunks_array, text_array, texts_array
 from leadline.tasks.load.values import (
     InCells,
@@ -52,6 +52,11 @@ def is_absent(column: Column) -> bool:
     if isinstance(column, list):
         return column.count(None) == len(column)
     return bool(column.null_count == len(column))
+
+
+def is_number(reading: Reading) -> bool:
+    """Return whether a column is read as numbers."""
+    return (reading.reading if isinstance(reading, InCells) else reading) in _NUMBERS
 
 
 def read_column(reading: Reading, column: Column) -> pa.Array:

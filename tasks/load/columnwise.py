@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.tasks.ground.arrow_arrays import numbers_of, numpy_of, scalar_of
-from leadline.tasks.load.column_values import is_absent, read_column
+from leadline.tasks.load.column_values import is_absent, is_number, read_column
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.plain_values import Column, Unclear, values_of
 from leadline.tasks.load.readers import Records
+from leadline.tasks.load.readers.tables import Column, Unclear, values_of
 from leadline.tasks.load.staged_arrays import text_array
 from leadline.tasks.load.staging import WORDS_FOR_NOTHING
 from leadline.tasks.load.values import InCells, Reading, ValueFault, canonical, derived_key
@@ -104,6 +104,10 @@ def _stage(reader: DatasetFormat, records: Records, names: Collection[str]) -> N
         if field not in _FIELDS or field in columns:
             raise Unclear
         columns[field], readings[field] = column, reading
+        if name in records.rounded and not is_number(reading):
+            raise Unclear
+    if not records.rounded <= known.keys():
+        raise Unclear
     metadata = _metadata(records, known, columns.pop(_METADATA, None), readings, has_others=len(known) < len(names))
     found = {field: read_column(readings[field], column) for field, column in columns.items()}
     models = _models(reader, records.rows, [found.get(field) for field in _MODEL])

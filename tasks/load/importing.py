@@ -134,8 +134,7 @@ def _is_staged(reader: DatasetFormat, block: Block) -> bool:
     """Stage a block column by column if it can be; return whether it was done."""
     from leadline.tasks.load.columnwise import stage_records  # Arrow's functions, see COLUMNS_FROM
 
-    records = block.records()
-    return records is not None and stage_records(reader, records)
+    return any(stage_records(reader, records) for records in block.records())
 
 
 def _require_answers(reader: DatasetFormat) -> None:

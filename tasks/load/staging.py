@@ -258,16 +258,18 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
         line = [model.id, model.key, model.name, model.version]
         connection.execute("INSERT INTO staged_models VALUES (?, ?, ?, ?)", line)
     connection.execute(sql("load/row_cases"))
-    _write(folder / "cases.parquet", _cases(staged))
-    _write(folder / "rows.parquet", _rows(staged))
-    if staged.count(LABELS):
-        _write(folder / LABELS_FILE, staged.read(LABELS))
-    if staged.count(TURNS):
-        _write(folder / TURNS_FILE, _turns(staged))
-    if staged.count(RECORDINGS):
-        _write(folder / RECORDINGS_FILE, staged.read(RECORDINGS))
-    connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
-    _write(folder / "digests.parquet", _digests(staged))
+    with ThreadPoolExecutor(1) as beside, connection.cursor() as cursor:
+        rows = beside.submit(_write, folder / "rows.parquet", _rows(staged, cursor))
+        _write(folder / "cases.parquet", _cases(staged))
+        if staged.count(LABELS):
+            _write(folder / LABELS_FILE, staged.read(LABELS))
+        if staged.count(TURNS):
+            _write(folder / TURNS_FILE, _turns(staged))
+        if staged.count(RECORDINGS):
+            _write(folder / RECORDINGS_FILE, staged.read(RECORDINGS))
+        connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
+        _write(folder / "digests.parquet", _digests(staged))
+        rows.result()
     for table in ("models", "relationships"):
         connection.execute(
             f"COPY ({sql(f'load/write_{table}')}) TO {literal(folder / f'{table}.parquet')} "
@@ -303,13 +305,13 @@ def _cases(staged: Staging) -> Iterator[pa.Table]:
         yield from (pa.Table.from_batches([batch]) for batch in reader)
 
 
-def _rows(staged: Staging) -> Iterator[pa.Table]:
+def _rows(staged: Staging, connection: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     """Yield the rows, each with the id of its case."""
     end = 0
     for rows in staged.read(ROWS):
         first, end = end, end + len(rows)
         limits = {"first": first, "end": end}
-        cases = staged.connection.sql(sql("load/cases_of_rows"), params=limits).to_arrow_table()["case_id"]
+        cases = connection.sql(sql("load/cases_of_rows"), params=limits).to_arrow_table()["case_id"]
         yield rows.append_column("case_id", cases).select(_ROW_COLUMNS)
 
 

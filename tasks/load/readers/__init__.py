@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from leadline.tasks.load.faults import Place
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.plain_values import Column
+    from leadline.tasks.load.readers.tables import Column
 
 
 class Container(StrEnum):
@@ -67,6 +67,10 @@ class Records(Protocol):
     def size(self) -> int:
         """Their approximate size in bytes."""
 
+    @property
+    def rounded(self) -> frozenset[str]:
+        """Columns of numbers in which 1 and 1.0 are no longer told apart."""
+
     def namings(self) -> Iterable[Mapping[str, object]]:
         """Return records that together have all names, in the order in which these first occur."""
 
@@ -77,8 +81,8 @@ class Records(Protocol):
         """Yield the values of each record that are not absent, but for those of some columns."""
 
 
-def _no_records() -> Records | None:
-    return None
+def _no_records() -> Iterator[Records]:
+    return iter(())
 
 
 class Block(NamedTuple):
@@ -86,8 +90,9 @@ class Block(NamedTuple):
 
     Attributes:
         items: Reads them one at a time and notes what cannot be read.
-        records: Reads them column by column; ``None`` where some cannot be read, or only with care.
+        records: Reads them column by column, in one way after another, the fastest first, until one is of use. None is
+            where some cannot be read, or only with care.
     """
 
     items: Callable[[], Iterator[Item]]
-    records: Callable[[], Records | None] = _no_records
+    records: Callable[[], Iterator[Records]] = _no_records

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,8 +18,8 @@ from pyarrow import csv as arrow
 from leadline.evaluators.ground import count
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import BLOCK_BYTES, MAX_CSV_ROW, MIB
-from leadline.tasks.load.plain_values import values_of
 from leadline.tasks.load.readers import Block, Item
+from leadline.tasks.load.readers.tables import TableRecords
 from leadline.tasks.load.source import DELIMITERS, SourceFile, csv_header, separator_line
 
 _SLICE: Final = 4096
@@ -76,7 +76,11 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
                 for first in range(0, batch.num_rows, step):
                     part, its = batch.slice(first, step), rows[first : first + step]
                     items = partial(_items, part, names, its, faults, is_utf8=is_utf8)
-                    yield Block(items, partial(TableRecords, part, names, its)) if is_utf8 else Block(items)
+                    yield (
+                        Block(items, lambda part=part, its=its: iter([TableRecords(part, names, its)]))
+                        if is_utf8
+                        else Block(items)
+                    )
                 if rows:
                     before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
         if quotes % 2 and last is not None and _is_open(source, last[1], "utf-8" if is_utf8 else _BYTES):
@@ -116,6 +120,10 @@ def _items(batch: Any, names: list[str], rows: Sequence[int], faults: Faults, *,
             item = Item("", row, dict(zip(names, cells, strict=True)), size)
             if is_utf8 or _is_decoded(item, faults):
                 yield item
+
+
+def _table(batch: Any, names: list[str], rows: Sequence[int]) -> Iterator[TableRecords]:
+    yield TableRecords(batch, names, rows)
 
 
 def _is_decoded(item: Item, faults: Faults) -> bool:
@@ -205,30 +213,3 @@ def _is_broken(names: list[str], head: bytes, faults: Faults) -> bool:
         faults.add(None, "", f"byte 0x{head[error.start]:02x} is not UTF-8 ({where}); save the file as UTF-8")
         return True
     return False
-
-
-class TableRecords:
-    """Rows of a table.
-
-    Args:
-        names: Names of its columns; of two alike the last counts.
-    """
-
-    def __init__(self, batch: pa.RecordBatch, names: Sequence[str], rows: Sequence[int]) -> None:
-        self._columns = dict(zip(names, batch.columns, strict=True))
-        self.rows = rows
-        self.size = batch.nbytes
-
-    def namings(self) -> Iterable[Mapping[str, object]]:
-        """Return the columns: every row has all of them."""
-        return [self._columns] if self.rows else []
-
-    def column(self, name: str) -> pa.Array:
-        """Return the values of a column."""
-        return self._columns[name]
-
-    def others(self, without: Collection[str]) -> Iterator[dict[str, Any]]:
-        """Yield the values of each row that are not absent, but for those of some columns."""
-        names = [name for name in self._columns if name not in without]
-        for cells in zip(*(values_of(self._columns[name]) for name in names), strict=True):
-            yield {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -21,7 +21,7 @@ import orjson
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import BLOCK_BYTES, MAX_RECORD, MIB
-from leadline.tasks.load.readers import Block, Item
+from leadline.tasks.load.readers import Block, Item, Records
 from leadline.tasks.load.readers.json_values import (
     Broken,
     decode,
@@ -446,6 +446,7 @@ class JsonRecords:
         self._values = values
         self.rows = range(row + 1, row + 1 + len(values))
         self.size = size
+        self.rounded: frozenset[str] = frozenset()
 
     def namings(self) -> Iterable[Mapping[str, object]]:
         """Return records that together have all names, in the order in which these first occur."""
@@ -465,17 +466,19 @@ class JsonRecords:
             yield {name: its for name, its in value.items() if its is not None and name not in without}
 
 
-def _records(lines: bytes, row: int) -> JsonRecords | None:
-    """Decode all lines at once; ``None`` if some line has to be looked at."""
+def _records(lines: bytes, row: int) -> Iterator[Records]:
+    """Parse all lines at once, and decode them if that is of no use; nothing comes if some line has to be looked at."""
+    from leadline.tasks.load.readers.tables import rows_of_lines  # Arrow's parser, as columnwise.py
+
+    table = rows_of_lines(lines, row)
+    if table is not None:
+        yield table
     split = lines.split(b"\n")
     if not split[-1]:
         split.pop()
     if has_too_many_values(lines) and any(map(has_too_many_values, split)):
-        return None
-    try:
+        return
+    with suppress(orjson.JSONDecodeError):
         values = list(map(orjson.loads, split))
-    except orjson.JSONDecodeError:
-        return None
-    if set(map(type, values)) != {dict} or not repeat_no_names(lines, values):
-        return None
-    return JsonRecords(values, row, len(lines))
+        if set(map(type, values)) == {dict} and repeat_no_names(lines, values):
+            yield JsonRecords(values, row, len(lines))

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
-from leadline.tasks.load.plain_values import Unclear, values_of
 from leadline.tasks.load.readers import Block, Item
 from leadline.tasks.load.readers._parquet_process import STOPPED
-from leadline.tasks.load.readers.csv_table import TableRecords
+from leadline.tasks.load.readers.tables import TableRecords, Unclear, values_of
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import SourceFile
@@ -117,10 +116,9 @@ def _items(batch: Any, rows: range, faults: Faults) -> Iterator[Item]:
         yield Item("", row, record, size)
 
 
-def _table(batch: Any, rows: range) -> TableRecords | None:
-    """Return a batch to be read by columns; ``None`` if some row may be too long, or a text no UTF-8."""
-    try:
+def _table(batch: Any, rows: range) -> Iterator[TableRecords]:
+    """Yield a batch to be read by columns, unless some row may be too long, or a text no UTF-8."""
+    with suppress(pa.ArrowInvalid):
         batch.validate(full=True)
-    except pa.ArrowInvalid:
-        return None
-    return None if batch.nbytes > MAX_RECORD else TableRecords(batch, batch.schema.names, rows)
+        if batch.nbytes <= MAX_RECORD:
+            yield TableRecords(batch, batch.schema.names, rows)

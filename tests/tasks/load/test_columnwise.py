@@ -19,6 +19,7 @@ from pyarrow import parquet
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.columnwise import stage_records
+from leadline.tasks.load.readers.tables import rows_of_lines
 from tests.support.datasets.loading import as_jsonl, load, rows, tables
 
 TEXTS = st.sampled_from(
@@ -129,6 +130,42 @@ def test_lines(records: list[dict[str, Any]], odd: list[tuple[int, str]], window
         lines.insert(min(at, len(lines)), line)
     content = ("\r\n" if windows else "\n").join(lines).encode()
     assert_same("d.jsonl", (b"\xef\xbb\xbf" if windows else b"") + content + b"\n" * escaped)
+
+
+ALIKE = '{"question": "Q1", "actual_answer": "A", "own": "x", "duration_s": 1.5}\n'
+
+
+@pytest.mark.parametrize(
+    ("other", "is_table"),
+    [
+        ('{"own": "1", "duration_s": 2}', True),
+        ('{"question": null, "own": "\\ud83d\\ude00"}', True),
+        ("{}", True),
+        ('{"question": "Q2", "more": "x"}', False),
+        ('{"question": "Q2", "own": 1}', False),
+        ('{"question": "Q2", "question": "Q3"}', False),
+        ('{"question": "Q2", "own": "\\ud83d"}', False),
+        ('{"question": "Q2", "own": "a\tb"}', False),
+        ('{"question": "Q2"} {"question": "Q3"}\n{"question":\n"Q4"}', False),
+        ("", False),
+        ("null", False),
+    ],
+)
+def test_lines_that_are_all_alike_are_parsed_into_a_table(other: str, is_table: bool) -> None:
+    table = rows_of_lines(f"{ALIKE}{other}\n{ALIKE}".encode(), 4)
+    assert (table is not None) == is_table
+    if table is not None:
+        values = [json.loads(line) for line in (ALIKE, other, ALIKE)]
+        given = [{name: value for name, value in line.items() if value is not None} for line in values]
+        assert (list(table.others(())), list(table.rows)) == (given, [5, 6, 7])
+
+
+def test_a_number_that_is_no_fields_stays_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.tasks.load.importing.COLUMNS_FROM", 0)
+    records = [{"question": f"Q{number}", "actual_answer": "A", "own": number / 2} for number in (1, 2, 3)]
+    records[1]["own"] = 1
+    loaded = load(tmp_path, "d.jsonl", as_jsonl(records))
+    assert [row["metadata"] for row in tables(loaded)["rows"]] == ['{"own":0.5}', '{"own":1}', '{"own":1.5}']
 
 
 @FEW
