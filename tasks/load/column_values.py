@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from leadline.tasks.ground.arrow_arrays import array_of, lists_of, numpy_of, scalar_of
 from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MAX_UNSHARED
 from leadline.tasks.load.readers.json_values import members_of, surely_repeat_no_names
-from leadline.tasks.load.readers.tables import Column, Unclear, values_of
+from leadline.tasks.load.readers.tables import Column, Unclear, rows_of_lines, values_of
 from leadline.tasks.load.staged_arrays import chunk_structs, chunks_array, text_array, texts_array
 from leadline.tasks.load.values import (
     InCells,
@@ -41,6 +41,9 @@ from leadline.tasks.load.values import (
 
 _NONE: Final = type(None)
 _EMPTY: Final = scalar_of("", pa.large_string())
+_NULL: Final = scalar_of("null", pa.large_string())
+_BEFORE_CELL: Final = scalar_of('{"cell":', pa.large_string())
+_BEHIND_CELL: Final = scalar_of("}\n", pa.large_string())
 _ABSENT: Final = scalar_of(None, pa.large_string())
 _NONE_IN_IT: Final = scalar_of(0, pa.int64())
 _EXACT: Final = 2**53
@@ -121,8 +124,11 @@ def _has_json(column: Column) -> bool:
     return bool(pc.any(pc.or_(pc.starts_with(trimmed, "["), pc.starts_with(trimmed, "{"))).as_py())
 
 
-def _decoded(column: Column) -> list[Any] | None:
+def _decoded(column: Column) -> Column | None:
     """Return the values of cells that are lists or objects as JSON; ``None`` if one may be something else."""
+    parsed = _parsed(column)
+    if parsed is not None:
+        return parsed
     values = values_of(column)
     cells = [cell for cell in values if cell is not None]
     try:
@@ -135,6 +141,19 @@ def _decoded(column: Column) -> list[Any] | None:
         return decoded
     found = iter(decoded)
     return [None if cell is None else next(found) for cell in values]
+
+
+def _parsed(column: Column) -> pa.Array | None:
+    """Return the values of cells that are lists of one kind as JSON, parsed together; ``None`` where they are not."""
+    cells = _strings(column)
+    if cells is None:
+        return None
+    lines = pc.binary_join_element_wise(_BEFORE_CELL, pc.coalesce(cells, _NULL), _BEHIND_CELL, _EMPTY)
+    records = rows_of_lines(lines.buffers()[2].to_pybytes(), 0)
+    if records is None or len(records.rows) != len(cells):
+        return None
+    values = records.column("cell")
+    return values if pa.types.is_list(values.type) and values.null_count == cells.null_count else None
 
 
 def _filled(column: Column) -> pa.Array | None:

@@ -183,6 +183,18 @@ def test_tables_of_texts(records: list[dict[str, Any]], odd: list[tuple[int, str
     assert_same("d.csv", "\r\n".join(lines).encode())
 
 
+@pytest.mark.parametrize(
+    "odd", ['["a"], "cell": ["b"]', '["a"]}\n{"cell":["b"]', '["a"]} {"cell":["b"]', "null", "3", ""]
+)
+def test_a_cell_that_ends_its_list_early_is_what_it_is_alone(odd: str) -> None:
+    out = io.StringIO(newline="")
+    cells = ['["a", "b"]', odd, '["c"]']
+    writer = csv.writer(out)
+    writer.writerow(["question", "actual_answer", "retrieved_context"])
+    writer.writerows([f"Q{number}", "A", cell] for number, cell in enumerate(cells))
+    assert_same("d.csv", out.getvalue().encode())
+
+
 def _cell(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
