@@ -12,7 +12,6 @@ from typing import Final
 
 FLOAT: Final = 1
 INT32: Final = 6
-INT64: Final = 7
 """Types of tensors' numbers."""
 
 _FIXED32, _BYTES, _VARINT = 5, 2, 0
@@ -38,11 +37,6 @@ def outside(name: str, shape: Sequence[int]) -> bytes:
     """Return a tensor of 32-bit floats that are given to the session, not written into the graph."""
     location = _message((1, "location"), (2, "weights"))
     return _message(*((1, size) for size in shape), (2, FLOAT), (8, name), (13, location), (14, 1))
-
-
-def whole_number(name: str, value: int) -> bytes:
-    """Return a tensor of one 64-bit whole number."""
-    return _message((1, 1), (2, INT64), (7, _varint(value)), (8, name))
 
 
 def value(name: str, kind: int, shape: Sequence[str | int]) -> bytes:

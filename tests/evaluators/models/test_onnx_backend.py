@@ -21,6 +21,8 @@ from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 
 TORCH = Settings(device="cpu")
 ONNX = Settings(device="cpu", backend="onnx")
+BERTHS = [f"The depth of berth {number}" for number in range(100, 267)]
+"""Of seven tokens each."""
 TEXTS = ["a ship", "the depth of the water", "", "lead line " * 60, "x", "paris is the capital of france", "of"]
 
 
@@ -98,13 +100,26 @@ class TestOfflineEmbedder:
         assert np.abs(ours - theirs).max() < 1e-5
         assert not np.array_equal(ours, theirs), "another engine rounds otherwise, else torch has run twice"
 
-    def test_a_steady_vector_does_not_depend_on_the_texts_that_share_its_batch(self) -> None:
-        texts = [*odd_texts(30), "The depth of berth nine. " * 60]
-        together = embedders.embed(self.REF, texts, settings=self.ALONE, steady=True)
-        for some in (slice(3, 4), slice(5, 20), slice(25, 31)):
+    @pytest.mark.parametrize("steady", [False, True])
+    def test_a_vector_does_not_depend_on_the_texts_that_are_embedded_with_it(self, steady: bool) -> None:
+        texts = [*odd_texts(60), "The depth of berth nine. " * 60]
+        together = embedders.embed(self.REF, texts, settings=self.ALONE, steady=steady)
+        for some in (slice(3, 4), slice(5, 20), slice(55, 61)):
             embedders.forget()
-            apart = embedders.embed(self.REF, texts[some], settings=self.ALONE, steady=True)
+            apart = embedders.embed(self.REF, texts[some], settings=self.ALONE, steady=steady)
             assert apart.tobytes() == together[some].tobytes()
+
+    def test_texts_of_equally_many_tokens_share_a_run_of_a_bounded_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        encoder: Any = embedders._loaded(self.REF, self.ALONE).encoder
+        session, shapes = encoder._session, list[tuple[int, int]]()
+
+        def run(names: None, inputs: dict[str, Any]) -> Any:
+            shapes.append(inputs["ids"].shape)
+            return session.run(names, inputs)
+
+        monkeypatch.setattr(encoder, "_session", Mock(run=run))
+        embedders.embed(self.REF, ["a new ship", *BERTHS, "the depth " * 120], settings=self.ALONE)
+        assert sorted(shapes) == [(1, 5), (1, 242), (21, 7), (73, 7), (73, 7)]
 
     def test_keys_tell_the_engines_apart_and_look_at_no_machine(self) -> None:
         alone = identity(self.REF, Settings())
@@ -115,13 +130,13 @@ class TestOfflineEmbedder:
         assert "backend" not in identity(self.REF, Settings(device="cuda"))  # type: ignore[operator]
 
     def test_too_little_memory_halves_the_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        texts = odd_texts(11)
+        texts = BERTHS[:11]
         expected = embedders.embed(self.REF, texts, settings=self.ALONE)
         embedders.forget()
         encoder: Any = embedders._loaded(self.REF, self.ALONE).encoder
         session, tried = encoder._session, list[int]()
 
-        def run(names: list[str], inputs: dict[str, Any]) -> Any:
+        def run(names: None, inputs: dict[str, Any]) -> Any:
             tried.append(len(inputs["ids"]))
             if len(inputs["ids"]) > 3:
                 raise RuntimeError("Failed to allocate memory for requested buffer of size 1")

@@ -20,7 +20,7 @@ def test_a_graph_is_the_one_that_onnx_itself_builds() -> None:
         ],
         [onnx_graph.value("ids", onnx_graph.INT32, ["texts", "tokens"])],
         [onnx_graph.value("vectors", onnx_graph.FLOAT, ["texts", 30_522])],
-        [onnx_graph.whole_number("one", 1), onnx_graph.outside("weights", (30_522, 4))],
+        [onnx_graph.outside("weights", (30_522, 4))],
         {"": 17, "com.microsoft": 1},
     )
     weights = TensorProto(name="weights", data_type=TensorProto.FLOAT, dims=(30_522, 4))
@@ -34,7 +34,7 @@ def test_a_graph_is_the_one_that_onnx_itself_builds() -> None:
         "small",
         [helper.make_tensor_value_info("ids", TensorProto.INT32, ["texts", "tokens"])],
         [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", 30_522])],
-        [helper.make_tensor("one", TensorProto.INT64, [1], [1]), weights],
+        [weights],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     assert onnx.load_from_string(ours) == helper.make_model(graph, opset_imports=opsets, ir_version=8)
