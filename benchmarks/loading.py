@@ -75,9 +75,10 @@ def load(path: Path) -> dict[str, float]:
 
     ``getrusage`` would give the peak of the process that started this one, if that was higher.
     """
-    import duckdb  # noqa: F401 - imported before the clock starts
-    import pyarrow as pa  # noqa: F401
-
+    # Imported before the clock starts.
+    import leadline.evaluators.core.spec  # Pydantic, which every run has
+    import leadline.tasks.load.columnwise
+    import leadline.tasks.load.importing  # noqa: F401 - DuckDB and Arrow
     from leadline.tasks.load.dataset import load_dataset
     from leadline.tasks.store.store import Store
 
