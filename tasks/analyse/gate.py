@@ -379,12 +379,13 @@ def _more(n: int) -> str:
 
 def _unsure(unsure: list[dict[str, Any]], noun: str) -> str:
     first, more = unsure[0], _more(len(unsure))
-    rows, share = count(first["n_scored"], "row"), first["pass_share"]
+    unit = noun if noun == "conversation" else "row"
+    rows, share = count(first["n_scored"], unit), first["pass_share"]
     if first["role"] == "must" and first["surely"]:
         failed = first["n_scored"] - first["n_pass"]
         return (
             f"{failed:,} of {rows} of model {first['model_key']} may fail {first['name']}, whose own errors could "
-            f"explain that{more}: look at the rows that its problem names."
+            f"explain that{more}: look at the {unit}s that its problem names."
         )
     if first["role"] == "should" and not first["is_share"] and share is not None and share < first["min_pass_share"]:
         return (

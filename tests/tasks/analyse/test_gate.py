@@ -133,6 +133,17 @@ def test_a_mean_that_may_miss_its_threshold_by_chance_is_no_pass(tmp_path: Path)
     assert "Value of model a is 0.775 against a threshold of 0.75, which 10 rows cannot decide." in decision.reason
 
 
+def test_what_rows_cannot_decide_is_told_of_conversations_where_rows_are_conversations(tmp_path: Path) -> None:
+    rows = [answer(f"c{i}", "a") for i in range(10)]
+    scores = [Given(f"c{i}", "a", (0.95, 0.6)[i % 2]) for i in range(10)]
+    store, run = make_run(tmp_path, rows=rows, scores=scores, evaluators=[Toy()])
+    with open_run(store, run) as connection:
+        aggregate(connection)
+        find_problems(connection, GROUPED)
+        connection.execute("INSERT INTO turn_scores SELECT 0, 1, 0, 1, 0, 'scored', NULL, 1.0")
+        assert "which 10 conversations cannot decide" in decide(connection, GROUPED, chosen=True).reason
+
+
 @pytest.mark.parametrize("rows", [71, 72])
 @pytest.mark.parametrize(
     ("ends", "higher_is_better", "value", "few", "enough"),
