@@ -76,11 +76,7 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
                 for first in range(0, batch.num_rows, step):
                     part, its = batch.slice(first, step), rows[first : first + step]
                     items = partial(_items, part, names, its, faults, is_utf8=is_utf8)
-                    yield (
-                        Block(items, lambda part=part, its=its: iter([TableRecords(part, names, its)]))
-                        if is_utf8
-                        else Block(items)
-                    )
+                    yield Block(items, partial(_table, part, names, its)) if is_utf8 else Block(items)
                 if rows:
                     before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
         if quotes % 2 and last is not None and _is_open(source, last[1], "utf-8" if is_utf8 else _BYTES):
