@@ -258,7 +258,7 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
         line = [model.id, model.key, model.name, model.version]
         connection.execute("INSERT INTO staged_models VALUES (?, ?, ?, ?)", line)
     connection.execute(sql("load/row_cases"))
-    with ThreadPoolExecutor(1) as beside, connection.cursor() as cursor:
+    with connection.cursor() as cursor, ThreadPoolExecutor(1) as beside:
         rows = beside.submit(_write, folder / "rows.parquet", _rows(staged, cursor))
         _write(folder / "cases.parquet", _cases(staged))
         if staged.count(LABELS):

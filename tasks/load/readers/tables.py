@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -15,6 +14,19 @@ from leadline.tasks.load.readers.json_values import has_too_many_values
 
 Column: TypeAlias = "list[Any] | pa.Array"
 """Values of a column, ``None`` where it is absent: those of JSON as they were decoded, those of a table in Arrow."""
+
+
+_LOOKED_AT: Final = 8
+"""Lines that tell what a column has, if the first has nothing in it."""
+
+_TEXTS: Final = pa.list_(pa.string())
+_CHUNKS: Final = pa.list_(pa.struct([("content", pa.string()), ("doc_uri", pa.string())]))
+_TYPES: Final[Mapping[type, pa.DataType]] = {
+    str: pa.string(),
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+}
 
 
 class Unclear(Exception):
@@ -47,6 +59,7 @@ class TableRecords:
     Args:
         names: Names of its columns; of two alike the last counts.
         size: Their size in bytes where they were read; by default that in memory.
+        rounded: Columns of numbers in which 1 and 1.0 are no longer told apart.
     """
 
     def __init__(
@@ -91,30 +104,20 @@ def rows_of_lines(lines: bytes, row: int) -> TableRecords | None:
     if has_too_many_values(lines) or number - 1 != max(lines.count(b"}\n{"), lines.count(b"}\r\n{")):
         return None  # where an object ends before each end of a line, no line has two, and none has half of one
     try:
-        schema = _schema(list(map(orjson.loads, islice(filter(None, lines.split(b"\n", _LOOKED_AT)), _LOOKED_AT))))
-    except (orjson.JSONDecodeError, Unclear):
-        return None
-    try:
+        schema = _schema(list(map(orjson.loads, lines.split(b"\n", _LOOKED_AT)[: min(number, _LOOKED_AT)])))
         table = arrow.read_json(
             pa.BufferReader(lines),
             read_options=arrow.ReadOptions(use_threads=False, block_size=len(lines) + 1),
             parse_options=arrow.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
         )
         table.validate(full=True)
-    except pa.ArrowInvalid:
+    except (orjson.JSONDecodeError, pa.ArrowException, Unclear):
         return None
     if len(table) != number:
         return None
     rounded = frozenset(field.name for field in schema if pa.types.is_floating(field.type))
     batch = table.combine_chunks().to_batches()[0]
     return TableRecords(batch, schema.names, range(row + 1, row + 1 + number), size=len(lines), rounded=rounded)
-
-
-_LOOKED_AT: Final = 8
-"""Lines that tell what a column has, if the first has nothing in it."""
-
-_TEXTS: Final = pa.list_(pa.string())
-_CHUNKS: Final = pa.list_(pa.struct([("content", pa.string()), ("doc_uri", pa.string())]))
 
 
 def _schema(values: Sequence[Any]) -> pa.Schema:
@@ -140,11 +143,3 @@ def _type(values: Sequence[Any]) -> pa.DataType:
     elif type(given) in _TYPES:
         return _TYPES[type(given)]
     raise Unclear
-
-
-_TYPES: Final[Mapping[type, pa.DataType]] = {
-    str: pa.string(),
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-}
