@@ -73,10 +73,9 @@ def _values(
     for block in _blocks(metrics, max(1, _MOST_CELLS // slots)):
         first, last = block[0]["metric_id"], block[-1]["metric_id"]
         params = {"first": first, "last": last, "slots": slots}
-        found = connection.sql(sql("flips/values"), params=params).to_arrow_table()
+        found = connection.execute(sql("flips/values"), params).fetchnumpy()
         values = np.full((last - first + 1) * slots, np.nan)
-        for batch in found.to_batches():
-            values[batch.column("cell").to_numpy()] = batch.column("value").to_numpy()
+        values[found["cell"]] = found["value"]
         for metric in block:
             start = (metric["metric_id"] - first) * slots
             yield metric, values[start : start + slots]

@@ -47,12 +47,12 @@ def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.T
     """Return what a segment contains, one row per digest."""
     import pyarrow as pa
 
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    columns = {
-        "digest": pa.array(digests, pa.binary(_DIGEST_BYTES)),
-        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
-    }
-    return pa.table(columns)
+    from leadline.tasks.ground.arrow_arrays import numbers_of
+
+    kind = pa.binary(_DIGEST_BYTES)
+    names = pa.Array.from_buffers(kind, len(digests), [None, pa.py_buffer(b"".join(digests))])
+    flat = numbers_of(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    return pa.table({"digest": names, "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])})
 
 
 def write_vectors(path: Path, tables: Iterable[pa.Table]) -> None:

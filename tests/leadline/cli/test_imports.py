@@ -53,7 +53,7 @@ RESULTS = {"filelock", "numpy", "scipy", "charset_normalizer"}
 
 HEAVY = set(
     "torch transformers sentence_transformers litellm openai prefect nltk sklearn rouge_score matplotlib httpx fastapi "
-    "sqlalchemy scipy.stats scipy.optimize scipy.linalg leadline.evaluators.privacy.leakage "
+    "sqlalchemy pandas scipy.stats scipy.optimize scipy.linalg leadline.evaluators.privacy.leakage "
     "leadline.evaluators.vision leadline.evaluators.generation".split()
 )
 """Packages and parts of packages that no run of an n-gram metric needs, its first one included."""
@@ -83,8 +83,10 @@ def packages(modules: set[str]) -> set[str]:
 
 @pytest.mark.slow
 def test_a_run_of_rules_imports_what_it_needs(tmp_path: Path) -> None:
-    lines = [f"Question {n}?,The answer is {n},The answer is {n % 7}" for n in range(20)]
-    (tmp_path / "answers.csv").write_text("\n".join(["question,expected_answer,actual_answer", *lines]))
+    lines = [f"q{n},Question {n}?,The answer is {n},The answer is {n % 7}," for n in range(20)]
+    copy = """q20,Question 0,The answer is 0,42,"{""type"": ""perturbation_source"", ""target"": ""q0""}\""""
+    header = "key,question,expected_answer,actual_answer,relationships"
+    (tmp_path / "answers.csv").write_text("\n".join([header, *lines, copy]))
     assert modules_of(tmp_path, "--server", "none") & HEAVY == set()
     again = modules_of(tmp_path, "--server", "none")
     assert again & HEAVY == set()
