@@ -85,7 +85,10 @@ def special() -> Any:
         spec.loader = _Ufuncs()
         with suppress(ImportError):
             importlib._bootstrap._load(spec)  # type: ignore[attr-defined]  # as an import, with its locks
-    return importlib.import_module("scipy.special._ufuncs")
+    try:
+        return importlib.import_module("scipy.special._ufuncs")
+    except ImportError:  # a SciPy that has them elsewhere
+        return scipy.special
 
 
 @dataclass(frozen=True, slots=True)
