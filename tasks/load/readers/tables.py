@@ -101,7 +101,7 @@ def rows_of_lines(lines: bytes, row: int) -> TableRecords | None:
         row: Number of lines before them.
     """
     number = lines.count(b"\n") + (not lines.endswith(b"\n"))
-    if has_too_many_values(lines) or number - 1 != max(lines.count(b"}\n{"), lines.count(b"}\r\n{")):
+    if has_too_many_values(lines) or number - 1 != (lines.count(b"}\n{") or lines.count(b"}\r\n{")):
         return None  # where an object ends before each end of a line, no line has two, and none has half of one
     try:
         schema = _schema(list(map(orjson.loads, lines.split(b"\n", _LOOKED_AT)[: min(number, _LOOKED_AT)])))
