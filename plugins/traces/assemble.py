@@ -55,7 +55,7 @@ def assemble(spans: Sequence[TraceSpan], counts: TraceCounts) -> Conversation | 
         return None
     counts.rewritten += transcript.rewritten
     _attach_results(tree, transcript, counts)
-    turns = turns_of(transcript.messages)
+    turns = [turn for turn in turns_of(transcript.messages) if turn.first >= transcript.given]
     tree.find_turns(transcript, turns)
     _attach_documents(tree, transcript, turns)
     counts.conversations += 1
@@ -153,7 +153,11 @@ class _Tree:
         return list(found.values())
 
     def find_turns(self, transcript: _Transcript, turns: Sequence[Turn]) -> None:
-        """Find the turn of each span: that of the call of the model that follows in its trace, or of the last one."""
+        """Find the turn of each span: that of the call of the model that follows in its trace, or of the last one.
+
+        Args:
+            turns: Those that are recorded, without what was said before.
+        """
         first_of = {at: number for number, turn in enumerate(turns, 1) for at in range(turn.first, turn.end)}
         for node, at in transcript.answers:
             node.turn = first_of.get(at, 0)

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Set
 from contextlib import suppress
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from leadline.plugins.traces import langfuse, mlflow
@@ -100,7 +101,8 @@ class Traces(FileFormat):
         counts, source = TraceCounts(), self.source
         paths = [source.path] if source.path.is_dir() else [part.path for _, part in source.parts] or [source.path]
         for number, conversation in enumerate(conversations(paths, counts=counts, corpus=self.corpus), start=1):
-            self.stage_conversation(Place(number, ""), conversation)
+            model = conversation.model or self.models.fallback  # of agents whose calls of a model are not recorded
+            self.stage_conversation(Place(number, ""), replace(conversation, model=model))
             self.batches.end_of_record(sum(len(message["content"]) for message in conversation.messages))
         for sentence in counts.sentences():
             self.warn(sentence.rstrip("."))

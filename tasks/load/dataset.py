@@ -139,7 +139,7 @@ def load_dataset(
         | ({"corpus": texts.source.fingerprint()} if texts else {})
         | ({"labels": 1} if LABELS in named.names else {})
         | (
-            {"conversations": 3 if cases_only else 2}
+            {"conversations": 4 if cases_only else 3}
             if recognised.may_hold_conversations(frozenset(named.names))
             else {}
         )

@@ -56,6 +56,11 @@ class DatasetModels:
         model.answers = True
         return model.id
 
+    @property
+    def fallback(self) -> str:
+        """Key for an answer that may leave its model unnamed where others name theirs."""
+        return self._named or self._default
+
     def describe(self, place: Place, key: str, name: str | None, version: str | None, *, listed: bool = False) -> None:
         """Note a model's name and version; a dataset may not contradict itself.
 

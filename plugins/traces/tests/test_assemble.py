@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leadline.evaluators.data import Message, calls_of, turns_of
+from leadline.evaluators.data import GivenChunk, Message, calls_of, turns_of
 from leadline.plugins.traces.assemble import assemble
 from leadline.plugins.traces.span import ELSEWHERE, IDS_ONLY, NOT_CAPTURED, Annotated, TraceCounts, TraceSpan, Usage
 from leadline.tasks.load.conversation import Conversation
@@ -21,6 +21,7 @@ def says(role: Any, content: str = "", *calls: tuple[str, str], **further: Any) 
 
 USER, BOT = (lambda text: says("user", text)), (lambda text: says("assistant", text))
 Q, A, YES, DONE = USER("Book it?"), BOT("Sure?"), USER("yes"), BOT("Done.")
+CHUNK: GivenChunk = {"content": "High water is 5.4 m."}
 
 
 def span(number: int, kind: Any = "llm", *, parent: int = 0, trace: str = "t", **fields: Any) -> TraceSpan:
@@ -191,15 +192,15 @@ def test_after_a_handoff_the_targets_output_is_the_answer() -> None:
 
 
 def test_documents_stand_at_the_answer_of_the_turn_in_which_they_were_retrieved() -> None:
-    chunk, other = {"content": "High water is 5.4 m."}, {"content": "Berth 7 is free."}
+    other: GivenChunk = {"content": "Berth 7 is free."}
     found = assembled(
-        span(1, "retriever", trace="1", documents=[chunk]),
+        span(1, "retriever", trace="1", documents=[CHUNK]),
         llm(2, [Q], A, trace="1"),
         llm(3, [Q, A, YES], says("assistant", "", ("a", "find")), trace="2"),
         span(4, "retriever", trace="2", documents=[other]),
         llm(5, [Q, A, YES, says("assistant", "", ("a", "find"))], DONE, trace="2"),
     )
-    assert [turn.retrieved_context for turn in turns_of(found.messages)] == [(chunk,), (other,)]
+    assert [turn.retrieved_context for turn in turns_of(found.messages)] == [(CHUNK,), (other,)]
     assert found.messages[-1]["retrieved_context"] == [other]
 
 
@@ -227,7 +228,9 @@ def test_agents_whose_calls_are_not_recorded_are_conversations_with_their_tools(
 
 
 def test_what_stands_before_the_first_recorded_call_is_given() -> None:
-    assert assembled(llm(1, [says("system", "Help."), Q, A, YES], DONE)).given == 3
+    found = assembled(llm(1, [says("system", "Help."), Q, A, YES], DONE), span(2, "retriever", documents=[CHUNK]))
+    assert (found.given, turns_of(found.messages)[1].retrieved_context) == (3, (CHUNK,))
+    assert [step["turn"] for step in found.steps or ()] == [1, 1]  # of those that are scored
     assert assembled(llm(1, [says("system", "Help."), Q], DONE)).given == 0
 
 

@@ -92,6 +92,15 @@ def test_a_table_of_langfuse_alone_is_recognised(tmp_path: Path) -> None:
     assert found.duration_s == 6
 
 
+def test_a_trace_that_names_no_model_stands_beside_others_that_do(tmp_path: Path) -> None:
+    of_agent = {"openinference.span.kind": "CHAIN", "input.value": "Open?", "output.value": "Yes."}
+    of_model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": "Late?"}
+    lines = [of_agent, {**of_model, "gen_ai.output.messages": "No."}]
+    for each in (lines, lines[::-1]):
+        loaded = load(tmp_path, "spans.json", json.dumps(each))
+        assert (sorted(loaded.models), loaded.rows) == (["m", "spans"], 2)
+
+
 def test_a_score_of_a_session_is_said_of_its_conversation(tmp_path: Path) -> None:
     score = {"sessionId": "demo-thread-1", "name": "solved", "value": 1, "source": "ANNOTATION", "dataType": "NUMERIC"}
     write(tmp_path, "scores.json", [score])
