@@ -24,7 +24,7 @@ from leadline.tasks.load.readers.json_values import Broken, decode
 from leadline.tasks.load.values import ValueFault, printed_by_python
 
 _NAMED: Final[Mapping[Role, tuple[str, ...]]] = {
-    "user": ("input", "inputs", "query", "question", "prompt", "prompts", "messages", "text"),
+    "user": ("input", "inputs", "query", "question", "prompt", "prompts", "messages", "contents", "text"),
     "assistant": ("output", "outputs", "answer", "response", "generations", "choices", "result", "text", "content"),
 }
 """Names under which an object has what was asked, and what was answered."""
@@ -41,6 +41,9 @@ _DEEPEST: Final = 5
 
 _SHORT: Final = MIB
 """Characters of a JSON text that has too few values to be refused."""
+
+_PACKED_TWICE: Final = ('"{', '"[')
+"""Beginnings of a JSON text that is a JSON text of a text, as decorators write the objects of a provider's library."""
 
 _ID_LENGTHS: Final = {24: 16, 12: 8}
 """Characters of an id in base64, with its bytes; in hex it is longer."""
@@ -84,7 +87,8 @@ def opened(value: Any, *, marks: Sequence[str] = ("[", "{")) -> Any:
         marks: What a text begins with that is looked into; empty for all, where every value is a JSON text.
     """
     if not isinstance(value, str) or (marks and value.lstrip()[:1] not in marks):
-        return value
+        is_packed = isinstance(value, str) and value.startswith(_PACKED_TWICE)
+        return opened(inner) if is_packed and isinstance(inner := opened(value, marks=()), str) else value
     try:
         if len(value) <= _SHORT:
             return orjson.loads(value)

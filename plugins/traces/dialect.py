@@ -58,5 +58,5 @@ def _read(name: str) -> Dialect:
     return Dialect.model_validate(tomllib.loads(table.read_text(encoding="utf-8")))
 
 
-DIALECTS: Final = tuple(map(_read, ("genai", "openinference", "vercel", "openllmetry", "logfire")))
+DIALECTS: Final = tuple(map(_read, ("genai", "openinference", "vercel", "openllmetry", "logfire", "untold")))
 """Those that are known, in the order in which they are asked."""

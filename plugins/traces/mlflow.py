@@ -19,6 +19,7 @@ from leadline.plugins.traces.content import (
     tools_in,
     with_content,
 )
+from leadline.plugins.traces.otlp import RawSpan
 from leadline.plugins.traces.span import ELSEWHERE, Annotated, Kind, TraceSpan, Usage
 from leadline.tasks.load.columns import field_of
 
@@ -71,6 +72,21 @@ def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
             span.annotations = told
             span.metadata = _facts(info, metadata) if span is root else {}
         yield span
+
+
+def of_otlp(raw: RawSpan, session: str) -> TraceSpan:
+    """Return a span that MLflow sent to a collector of OpenTelemetry's, where its attributes are as in its traces."""
+    record = {
+        "span_id": raw.id,
+        "parent_id": raw.parent,
+        "name": raw.name,
+        "start_time": raw.start_ns,
+        "end_time": raw.end_ns,
+        "attributes": raw.attributes,
+        "status_code": "OK" if raw.error is None else "ERROR",
+        "status_message": raw.error,
+    }
+    return _span(record, raw.trace, session)
 
 
 def _trace(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -185,12 +185,18 @@ def _conversation(
         if isinstance(raw, RawEvent):
             events.setdefault((raw.trace, raw.span), []).append((raw.name, raw.attributes))
     spans = [
-        raw if isinstance(raw, TraceSpan) else translator.span(raw, events.get((raw.trace, raw.id), ()))
+        raw if isinstance(raw, TraceSpan) else _translated(raw, events.get((raw.trace, raw.id), ()), translator)
         for raw in raws
         if not isinstance(raw, RawEvent)
     ]
     spans = [_with_texts(span, corpus) if span.documents else span for span in _joined(spans, translator.counts)]
     return assemble(spans, translator.counts) if spans else None
+
+
+def _translated(raw: RawSpan, events: Sequence[tuple[str, dict[str, Any]]], translator: Translator) -> TraceSpan:
+    if "mlflow.spanType" not in raw.attributes:
+        return translator.span(raw, events)
+    return mlflow.of_otlp(raw, (translator.session(raw.attributes) or (0, ""))[1])
 
 
 def _with_texts(span: TraceSpan, corpus: DocumentTexts | None) -> TraceSpan:

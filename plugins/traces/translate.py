@@ -241,7 +241,7 @@ class Translator:
 
     def _messages(self, value: Any, role: Role, *, counted: bool = True) -> list[Message] | None:
         """Return the messages in a value; what is none of the known forms is one text, and counted where asked."""
-        if value is None:
+        if value is None or value == "{}":  # what Google's ADK writes where it captures no content
             return None
         messages, rest = messages_in(value, role)
         if messages is None:
@@ -291,7 +291,7 @@ def _message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
 def _kind(attributes: Mapping[str, Any], shape: _Shape) -> Kind:
     for name, kinds in shape.kinds:
         value = attributes[name]
-        if isinstance(value, str) and (kind := kinds.get(value.lower()) or kinds.get("*")):
+        if kind := kinds.get(value.lower() if isinstance(value, str) else "*") or kinds.get("*"):
             return kind
     return "other"
 

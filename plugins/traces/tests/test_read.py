@@ -323,6 +323,48 @@ def test_the_first_dialect_that_knows_a_name_wins(of: Any) -> None:
     assert [of(document_)[0].model, of(document_, dialects=(mine, *DIALECTS))[0].model] == ["m", "m-2026"]
 
 
+PROMPT, COMPLETION = '[{"role": "user", "content": "Hi"}]', '[{"role": "assistant", "content": "Hello."}]'
+REQUEST = {"config": {}, "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+RESPONSE = {"content": {"role": "model", "parts": [{"text": "Hello."}]}}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "events"),
+    [
+        ({"gen_ai.input.messages": PROMPT, "gen_ai.output.messages": COMPLETION}, []),
+        ({"gen_ai.operation.name": "chat.completions"}, [("gen_ai.content.prompt", {"gen_ai.prompt": PROMPT}),
+          ("gen_ai.content.completion", {"gen_ai.completion": COMPLETION})]),
+        ({}, [("gen_ai.user.message", {"content": "Hi"}), ("gen_ai.choice", {"message": '{"content": "Hello."}'})]),
+        ({f"gen_ai.{name}.0.{member}": told for name, message in (("prompt", ("user", "Hi")), ("completion",
+          ("assistant", "Hello."))) for member, told in zip(("role", "content"), message, strict=True)}, []),
+        ({"gcp.vertex.agent.llm_request": json.dumps(REQUEST), "gcp.vertex.agent.llm_response": json.dumps(RESPONSE)},
+         []),
+        ({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": f'{{"messages": {PROMPT}}}',
+          "mlflow.spanOutputs": f'{{"messages": {COMPLETION}}}'}, []),
+        ({"traceloop.span.kind": "workflow", "traceloop.entity.input": '{"args": ["Hi"], "kwargs": {}}',
+          "traceloop.entity.output": json.dumps(json.dumps({"choices": [{"message": {"content": "Hello.",
+          "role": "assistant"}}]}))}, []),
+    ],
+    ids=["genai", "semantic kernel", "events", "openllmetry", "adk", "mlflow", "object of a library"],
+)  # fmt: skip
+def test_what_holds_messages_was_a_call_of_a_model_whatever_else_is_said(
+    of: Any, attributes: dict[str, Any], events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    listed = [{"name": name, "attributes": pairs(told)} for name, told in events]
+    [found] = of(document(span(1, attributes, events=listed)))
+    assert texts(found) == ["user: Hi", "assistant: Hello."]
+
+
+def test_an_agent_and_a_tool_that_hold_messages_are_no_calls_of_a_model(of: Any) -> None:
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": PROMPT}
+    tool = {"gen_ai.tool.name": "tide", "gcp.vertex.agent.llm_request": "{}", "gen_ai.input.messages": PROMPT}
+    empty = {"gcp.vertex.agent.llm_request": "{}", "gcp.vertex.agent.llm_response": "{}"}
+    counts = TraceCounts()
+    [found] = of(document(span(1, agent), span(2, tool), span(3, empty)), counts=counts)
+    assert [step["kind"] for step in found.steps or ()] == ["agent", "tool", "llm"]
+    assert (counts.not_captured, counts.unreadable) == (1, 0)
+
+
 def asked(question: str) -> str:
     return json.dumps([{"role": "user", "parts": [{"type": "text", "content": question}]}])
 

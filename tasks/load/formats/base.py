@@ -490,6 +490,8 @@ class DatasetFormat(ABC):
             answer[PEOPLE] = given.labels
         case = self.stage_case(place, values, {})
         self.stage_answer(place, case, answer, {})
+        if turn.answer is None and given.error is None:  # of a model that only calls tools the calls are the answer
+            self.batches.answered += any(message.get("tool_calls") for message in given.messages[given.given :])
         if self.cases_only:
             self.batches.recording(case[0], given.recording())
         else:

@@ -227,6 +227,15 @@ def test_what_is_wrong_with_a_conversation_is_told_with_its_place(tmp_path: Path
     assert faults(tmp_path, "d.json", turns) == ["row 1, turns: expected an object as turn 1, found a text: 'Ahoy'"]
 
 
+def test_a_model_that_only_calls_tools_has_answered(tmp_path: Path) -> None:
+    asked, call = {"role": "user", "content": "How high?"}, {"function": {"name": "tide", "arguments": "{}"}}
+    said = [asked, {"role": "assistant", "tool_calls": [call]}]
+    [fault] = faults(tmp_path, "given.json", [{"messages": [*said, asked], "given_messages": 2}])
+    assert "no record has an answer" in fault
+    loaded = load(tmp_path, "said.json", [{"messages": said}])
+    assert (loaded.rows, loaded.warnings) == (1, ())
+
+
 def test_a_chat_that_names_tools_is_a_conversation_without_calls(tmp_path: Path) -> None:
     said = [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "An assistant."}]
     (found,) = conversations_of([{"messages": said, "tools": [], "expected_tool_calls": []}])
