@@ -264,7 +264,8 @@ class _Transcript:
         new = len(prompt) if self._again(node, prompt, keys) else self._known(prompt, keys, node.transferred)
         if not self.answers:
             self.given = _said_before(prompt)
-        self._add(prompt[new:], keys[new:])
+        told = [at for at in range(new, len(prompt)) if not self._is_retold(prompt[at])]
+        self._add([prompt[at] for at in told], [keys[at] for at in told])
         self.answers.append((node, len(self.messages) if said else len(self.messages) - 1))
         self._add(said, list(map(_key, said)))
         self._last[span.trace] = (node, said, keys)
@@ -327,6 +328,18 @@ class _Transcript:
         told = 0 < asked < len(keys)
         self.rewritten = self.rewritten or told
         return asked if told else 0
+
+    def _is_retold(self, message: Message) -> bool:
+        """Return whether a message repeats some of the calls that the model has just made together.
+
+        Some frameworks put each result behind its own call, so that the calls stand apart.
+        """
+        made = self.messages[-1].get("tool_calls", ()) if self.messages else ()
+        calls = message.get("tool_calls", ())
+        if message["content"] or not 0 < len(calls) < len(made):
+            return False
+        known = [(call["name"], call["arguments"]) for call in made]
+        return all((call["name"], call["arguments"]) in known for call in calls)
 
     def _is_open(self) -> bool:
         """Return whether the last message waits for the model: one of the user, or a tool's."""

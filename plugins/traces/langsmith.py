@@ -24,6 +24,7 @@ _KINDS: Final[Mapping[str, Kind]] = {"llm": "llm", "tool": "tool", "retriever": 
 _THREADS: Final = ("thread_id", "session_id", "conversation_id")
 """Names of the thread in a run's metadata. The run's own ``session_id`` is its project, which holds all threads."""
 _MODELS: Final = ("ls_model_name", "model", "model_name")
+_IN_A_TRACE: Final = frozenset({"dotted_order", "trace_id", "parent_run_id", "child_runs"})
 _PEOPLE: Final = frozenset({"app", "human"})
 _KEPT: Final = ("tags", "session_name")
 _OF_LANGSMITH: Final = ("ls_", "langgraph_", "LANGSMITH_", "revision_id", "runtime", "__", "checkpoint_")
@@ -31,30 +32,30 @@ _OF_LANGSMITH: Final = ("ls_", "langgraph_", "LANGSMITH_", "revision_id", "runti
 
 def recognises(record: Mapping[str, Any]) -> bool:
     """Say whether a record is a run."""
-    return isinstance(record.get("run_type"), str) and ("dotted_order" in record or "trace_id" in record)
+    return isinstance(record.get("run_type"), str) and not _IN_A_TRACE.isdisjoint(record)
 
 
 def spans_of(record: Mapping[str, Any]) -> Iterator[TraceSpan]:
     """Yield the span of a run, and those of the runs that stand inside it."""
-    waiting: list[tuple[Mapping[str, Any], str]] = [(record, "")]
+    waiting: list[tuple[Mapping[str, Any], TraceSpan | None]] = [(record, None)]
     while waiting:
         run, parent = waiting.pop()
-        yield _span(run, parent)
+        yield (span := _span(run, parent))
         inner = [each for each in listed(run.get("child_runs")) if isinstance(each, dict)]
-        waiting += [(each, text(run.get("id"))) for each in reversed(inner)]
+        waiting += [(each, span) for each in reversed(inner)]
 
 
-def _span(run: Mapping[str, Any], parent: str) -> TraceSpan:
+def _span(run: Mapping[str, Any], above: TraceSpan | None) -> TraceSpan:
     extra = inside(run, "extra")
     metadata, asked = inside(extra, "metadata"), inside(extra, "invocation_params")
     kind = _KINDS.get(text(run.get("run_type")), "other")
-    parent = text(run.get("parent_run_id")) or parent
+    parent = text(run.get("parent_run_id")) or (above.id if above else "")
     order = text(run.get("dotted_order")).split(".")[0].partition("Z")[2]
     failed = run.get("error") is not None or run.get("status") == "error"
     given, returned = run.get("inputs"), run.get("outputs")
     away = (not given and run.get("inputs_s3_urls")) or (not returned and run.get("outputs_s3_urls"))
     span = TraceSpan(
-        trace=text(run.get("trace_id")) or order or text(run.get("id")),
+        trace=text(run.get("trace_id")) or order or (above.trace if above else text(run.get("id"))),
         id=text(run.get("id")),
         parent=parent,
         kind=kind,

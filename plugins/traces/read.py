@@ -154,10 +154,10 @@ def reader_of(record: Any) -> Reader | None:
 
 def _records(value: Any) -> Iterator[Any]:
     """Yield a record, or those on a page of a service."""
-    page = None
+    page: list[Any] = []
     if isinstance(value, dict) and reader_of(value) is None:
-        page = next((listed(value[name]) for name in _PAGES if listed(value.get(name))), None)
-    yield from [value] if page is None else page
+        page = [each for name in _PAGES for each in listed(value.get(name))]
+    yield from page or [value]
 
 
 def _spans(records: Iterable[Any], reader: Reader, faults: Faults, counts: TraceCounts) -> Iterator[TraceSpan]:

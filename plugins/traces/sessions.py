@@ -26,8 +26,8 @@ from leadline.tasks.load.values import ValueFault
 LOOKED_AT: Final = 1 << 16
 """Bytes at the beginning of a file that tell what it is."""
 _MARK: Final = re.compile(
-    rb'(?<!\\)"(?:parentUuid|leafUuid|parent_tool_use_id)"\s*:'
-    rb'|(?<!\\)"(?:record_)?type"\s*:\s*"(?:session_meta|thread\.started|state)"'
+    rb'(?<!\\)"(?:parentUuid|leafUuid|parent_tool_use_id|isSidechain|toolUseResult|gitBranch)"\s*:'
+    rb'|(?<!\\)"(?:record_)?type"\s*:\s*"(?:session_meta|response_item|thread\.started|state)"'
 )
 _NOT_SAID: Final = (
     "<system-reminder>",
@@ -36,10 +36,12 @@ _NOT_SAID: Final = (
     "[Request interrupted by user",
     "<environment_context>",
     "<user_instructions>",
-    "<turn_aborted>",
+    "<recommended_plugins>",
+    "<turn_aborted",
     "# AGENTS.md instructions",
 )
 """Beginnings of texts that stand under the user's role, and that the agent's program wrote there."""
+_ELEMENT: Final = re.compile(r"<([\w-]+)[^>]*>.*</\1>\s*", re.DOTALL)
 _SENT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _MOST_LINES: Final = 500_000
 """Lines of one session that are put together."""
@@ -241,7 +243,7 @@ class _Session:
         if message.get("role") == "assistant":
             self._take_answer(record, message, uuid, agent, at)
             return
-        blocks = [block for block in _blocks(message) if _was_said(block)]
+        blocks = list(_said(_blocks(message)))
         results = [block for block in blocks if isinstance(block, dict) and block.get("type") == "tool_result"]
         for block in results:
             id_ = text(block.get("tool_use_id"))
@@ -321,7 +323,7 @@ class _Session:
     def _take_item(self, item: Mapping[str, Any], at: int) -> None:
         kind, call = text(item.get("type")), text(item.get("call_id"))
         role = {"developer": "system"}.get(text(item.get("role")), text(item.get("role")) or "assistant")
-        blocks = [block for block in _blocks(item) if _was_said(block)]
+        blocks = list(_said(_blocks(item)))
         if kind == "message" and not blocks:
             return
         if kind.endswith("_call") and call:
@@ -364,9 +366,15 @@ def _blocks(item: Mapping[str, Any]) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": text(content)}] if content else []
 
 
-def _was_said(block: Any) -> bool:
-    """Return whether a part of a message is not what a program put there in the user's name."""
-    return not text(inside(block).get("text")).lstrip().startswith(_NOT_SAID)
+def _said(blocks: list[Any]) -> Iterator[Any]:
+    """Yield the parts of a message without what a program put there, or in front, in the user's name."""
+    for block in blocks:
+        told = whole = text(inside(block).get("text")).lstrip()
+        while told.startswith(_NOT_SAID):
+            element = _ELEMENT.match(told)
+            told = told[element.end() :] if element else ""
+        if told or not whole:
+            yield block if told == whole else {**block, "text": told}
 
 
 def _is_readable(item: Mapping[str, Any], counts: TraceCounts) -> bool:

@@ -28,6 +28,8 @@ _NAMES: Final = (
     "parentObservationId",
     "parent_observation_id",
     "dotted_order",
+    "parent_run_id",
+    "child_runs",
     "context.trace_id",
     "spanContext",
 )

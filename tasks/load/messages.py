@@ -161,6 +161,8 @@ def _take(found: list[_Draft | Message], item: Mapping[str, Any]) -> None:
     """Add what a message says, or an item of OpenAI's Responses, several of which make one message."""
     role = known_role(item)
     parts = _read(item) if role is None else _parts(item)
+    if role == "tool" and isinstance(said := item.get("content"), list) and said and all(map(_is_call, said)):
+        role = "assistant"  # Koog repeats under this role what the model called
     if role == "tool" and not any(kind == "result" for kind, _ in parts):
         if asks_for_input(content := _first(item, *_CONTENTS, "parts")):
             return
@@ -379,6 +381,11 @@ def _parts(item: Mapping[str, Any]) -> list[_Part]:
     return [*found, *(("call", call_of(call)) for call in [*calls, *([old] if isinstance(old, dict) else [])])]
 
 
+def _is_call(part: Any) -> bool:
+    """Return whether a part is a call in the form of OpenAI's, which mostly stands beside the content."""
+    return isinstance(part, dict) and isinstance(inner := part.get("function"), dict) and "arguments" in inner
+
+
 def _is_part(value: Mapping[str, Any]) -> bool:
     """Return whether an object is an item of OpenAI's Responses, or another part that says what it is."""
     kind = str(value.get("type"))
@@ -400,7 +407,7 @@ def _read(part: Any) -> list[_Part]:
     if kind.endswith(_RESULTS):
         content = _first(part, "response", "result", "output", "content")
         return [] if asks_for_input(content) else [("result", _result(part, content))]
-    if kind not in _CALLS and not kind.endswith("_call"):
+    if kind not in _CALLS and not kind.endswith("_call") and not _is_call(part):
         return [("text", _written(part))]
     part = {**part, "name": kind.removesuffix("_call")} if _first(part, *_TOOL_NAMES) is None else part
     found: list[_Part] = [("call", call_of(part))]
@@ -517,7 +524,9 @@ def _is_written(part: Any) -> bool:
 
 def _written(part: Mapping[str, Any]) -> str:
     """Return the text of a part, or what stands for a picture, a file and the like."""
-    kind = str(part.get("type") or next((name for name in part if part[name] is not None), "part"))
+    kind = str(part.get("type") or next((name for name in part if part[name] is not None), ""))
+    if not kind:
+        return ""
     for name in ("transcript",) if kind in _FILES else ("text", "refusal", "content", "transcript"):
         if isinstance(said := part.get(name), str):
             return text(said)

@@ -114,6 +114,20 @@ def test_a_tools_result_that_is_cut_in_later_prompts_stands_once() -> None:
     assert [message["role"] for message in found.messages] == roles
 
 
+def test_calls_that_later_prompts_tell_one_by_one_with_their_results_stand_once() -> None:
+    both = says("assistant", "", ("a", "find"), ("b", "book"))
+    one, other = says("assistant", "", ("a", "find")), says("assistant", "", ("b", "book"))
+    results = [says("tool", f"of {id_}", tool_call_id=id_) for id_ in "ab"]
+    retold = [Q, one, results[0], other, results[1]]
+    found = assembled(llm(1, [Q], both), llm(2, retold, other), llm(3, [*retold, other, results[1]], DONE))
+    assert [(call.name, call.result) for call in calls_of(found.messages)] == [
+        ("find", "of a"), ("book", "of b"), ("book", "of b"),
+    ]  # fmt: skip
+    assert [
+        message["role"] for message in found.messages
+    ] == "user assistant tool tool assistant tool assistant".split()
+
+
 def test_a_history_that_is_kept_whole_is_not_called_rewritten() -> None:
     assert "history_rewritten" not in assembled(llm(1, [Q], A), llm(2, [Q, A, YES], DONE)).metadata
 

@@ -165,6 +165,16 @@ def test_langsmith_groups_by_thread_never_by_project() -> None:
         assert span.session == "c1"
 
 
+def test_runs_inside_a_run_are_of_its_trace_whatever_they_name() -> None:
+    inner = {"id": "2", "run_type": "llm", "inputs": {}, "outputs": {}, "child_runs": [{"id": "3", "run_type": "tool"}]}
+    run = {"id": "1", "run_type": "chain", "child_runs": [inner]}
+    assert langsmith.recognises(run)
+    for trace in ({}, {"trace_id": "t"}):
+        found = [(span.trace, span.id, span.parent) for span in langsmith.spans_of({**run, **trace})]
+        of = trace.get("trace_id", "1")
+        assert found == [(of, "1", ""), (of, "2", "1"), (of, "3", "2")]
+
+
 def test_langsmith_reads_what_langchain_writes() -> None:
     human = {
         "lc": 1,

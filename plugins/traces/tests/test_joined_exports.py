@@ -92,6 +92,12 @@ def test_a_table_of_langfuse_alone_is_recognised(tmp_path: Path) -> None:
     assert found.duration_s == 6
 
 
+def test_traces_and_observations_in_lists_of_one_object_are_joined(tmp_path: Path) -> None:
+    trace = {"id": ID, "timestamp": "2025-08-22T10:00:00Z", "release": None, "userId": "u1", "sessionId": "s1"}
+    [found] = conversations([write(tmp_path, "dump.json", {"traces": [trace], "observations": OBSERVATIONS})])
+    assert (found.key, numbers(found)) == ("s1", numbers(only(EXPORTS / "langfuse_langgraph.json")))
+
+
 def test_a_trace_that_names_no_model_stands_beside_others_that_do(tmp_path: Path) -> None:
     of_agent = {"openinference.span.kind": "CHAIN", "input.value": "Open?", "output.value": "Yes."}
     of_model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": "Late?"}

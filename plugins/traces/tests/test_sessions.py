@@ -216,6 +216,16 @@ def test_a_session_of_codex_is_a_conversation(tmp_path: Path) -> None:
     assert counts.malformed == 0
 
 
+def test_what_the_program_put_in_front_of_a_question_is_not_said(tmp_path: Path) -> None:
+    put = "<recommended_plugins>\n<a/> </b>\n</recommended_plugins>\n"
+    told = [said("user", f"{put}<environment_context>x</environment_context>"), said("user", '<turn_aborted id="1"/>'),
+            said("user", f"{put}Tide?"), said("assistant", "<b>High</b>")]  # fmt: skip
+    [found] = read(tmp_path / "rollout.jsonl", [codex("response_item", item) for item in told])
+    assert [(message["role"], message["content"]) for message in found.messages] == [
+        ("user", "Tide?"), ("assistant", "<b>High</b>"),
+    ]  # fmt: skip
+
+
 def test_the_first_versions_of_codex_wrote_the_items_alone(tmp_path: Path) -> None:
     first = {"id": "r1", "timestamp": "2025-06-01T00:00:00Z", "instructions": None}
     [found] = read(tmp_path / "old.jsonl", [first, {"record_type": "state"}, *ITEMS])
@@ -257,6 +267,8 @@ def test_sessions_are_recognised_and_loaded_in_any_packing(tmp_path: Path, lines
     loaded.append(load(tmp_path, "a.json", json.dumps(lines, indent=1)))
     assert {(each.format, each.rows) for each in loaded} == {("traces", 1)}
     assert len({row["question"] for each in loaded for row in rows(each).values()}) == 1
+    few = [{name: value for name, value in line.items() if "uuid" not in name.lower()} for line in lines[2:5]]
+    assert Traces.reads(SourceFile.at(written(tmp_path / "c.jsonl", few)))
     assert not Traces.reads(SourceFile.at(written(tmp_path / "d.jsonl", [{"question": content, "answer": "A"}])))
 
 

@@ -305,6 +305,22 @@ def test_what_is_no_text_is_named(part: Any, text: str) -> None:
     assert messages_of([{"role": "user", "content": ["See:", part]}])[0]["content"] == f"See:\n{text}"
 
 
+def test_calls_in_the_content_are_the_models_under_any_role() -> None:
+    calls = [{"id": "c", "type": "function", "function": {"name": "tide", "arguments": {"at": "Lisbon"}}}]
+    result = {"role": "tool", "content": "5 m"}
+    for role in ("assistant", "tool"):
+        found = messages_of([{"role": role, "content": calls}, result])
+        assert [(call.name, call.arguments, call.result) for call in calls_of(found)] == [
+            ("tide", {"at": "Lisbon"}, "5 m")
+        ]
+    schema = [{"type": "function", "function": {"name": "tide", "parameters": {}}}]
+    assert calls_of(messages_of([{"role": "tool", "content": schema}])) == []
+
+
+def test_a_part_that_holds_nothing_says_nothing() -> None:
+    assert messages_of([{"role": "model", "parts": [{"text": None}, {"text": "Ahoy"}]}])[0]["content"] == "Ahoy"
+
+
 def test_a_message_of_langchain_names_each_call_once() -> None:
     block = {"type": "tool_use", "id": "x", "name": "tide", "input": CALL}
     message = {
