@@ -59,6 +59,12 @@ SEARCHED_FILE: Final = "searched.parquet"
 FEW_ROWS: Final = 5_000
 """Rows of a dataset up to which one thread is faster: the others would mostly wait for each other."""
 
+_FEW_BYTES: Final = 8 << 20
+"""Size of a dataset's files up to which a run that is kept open holds it in memory."""
+
+_PLANNED_ROWS: Final = 1_000
+"""Rows of a dataset in memory up to which statements are run as they are written: they take longer to plan than run."""
+
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
 """Databases that stay open between steps, each with its connection once there is one."""
 
@@ -106,15 +112,19 @@ def without_progress_bar(connection: DuckDBPyConnection) -> None:
         connection.execute("SET enable_progress_bar = false")
 
 
-def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:
+def attach_dataset(connection: DuckDBPyConnection, dataset: Path, *, held: bool = False) -> None:
     """Show a loaded dataset's Parquet files as the views of ``dataset.sql``.
 
     ``rows`` are what is counted: answers, and conversations as a whole. ``all_rows`` are what is scored, with
     ``all_digests``: the turns of conversations too, each with its own question; ``unit`` says which are which.
+
+    Args:
+        held: Read them into memory, for many statements: each that reads a view opens the files again.
     """
+    kind = "TABLE" if held else "VIEW"
     connection.execute(
         ";".join(
-            f"CREATE OR REPLACE TEMP VIEW {table} AS FROM read_parquet({literal(dataset / f'{table}.parquet')})"
+            f"CREATE OR REPLACE TEMP {kind} {table} AS FROM read_parquet({literal(dataset / f'{table}.parquet')})"
             for table in DATASET_TABLES
         )
     )
@@ -219,7 +229,11 @@ def _connected(
             raise UsageError(
                 f"The dataset {dataset} of run {run.id!r} is no longer in the store.", code=ErrorCode.STORE_NO_DATASET
             )
-        attach_dataset(connection, store.dataset(dataset))
+        folder = store.dataset(dataset)
+        held = run.database in _kept and sum(file.stat().st_size for file in folder.iterdir()) <= _FEW_BYTES
+        attach_dataset(connection, folder, held=held)
+        if held and record.get("rows", 0) <= _PLANNED_ROWS:
+            connection.execute("PRAGMA disable_optimizer")
     except BaseException:
         connection.close()
         raise

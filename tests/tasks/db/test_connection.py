@@ -67,7 +67,9 @@ def test_steps_of_a_large_run_alone_take_no_memory_of_the_next_ones(tmp_path: Pa
         with open_run(store, run) as connection:
             connection.execute("CREATE TEMP TABLE left_over (x INTEGER)")
         with open_run(store, run) as connection:
-            ((left,),) = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE temporary").fetchall()
+            ((left,),) = connection.execute(
+                "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'left_over'"
+            ).fetchall()
     assert left == 1 - more
 
 
