@@ -161,7 +161,8 @@ class TraceCounts:
     def sentences(self) -> Iterator[str]:
         """Yield what was read, and then all of which something is missing."""
         spans, traces = count(self.spans, "span"), count(self.traces, "trace")
-        yield f"{spans} of {traces} make {count(self.conversations, 'conversation')}."
+        make = "makes" if self.spans == 1 else "make"
+        yield f"{spans} of {traces} {make} {count(self.conversations, 'conversation')}."
         for name, sentence in _SENTENCES.items():
             if number := getattr(self, name):
                 form = r"\1" if number == 1 else r"\2"

@@ -379,13 +379,12 @@ def _more(n: int) -> str:
 
 def _unsure(unsure: list[dict[str, Any]], noun: str) -> str:
     first, more = unsure[0], _more(len(unsure))
-    unit = noun if noun == "conversation" else "row"
-    rows, share = count(first["n_scored"], unit), first["pass_share"]
+    rows, share = count(first["n_scored"], noun), first["pass_share"]
     if first["role"] == "must" and first["surely"]:
         failed = first["n_scored"] - first["n_pass"]
         return (
             f"{failed:,} of {rows} of model {first['model_key']} may fail {first['name']}, whose own errors could "
-            f"explain that{more}: look at the {unit}s that its problem names."
+            f"explain that{more}: look at the {noun}s that its problem names."
         )
     if first["role"] == "should" and not first["is_share"] and share is not None and share < first["min_pass_share"]:
         return (

@@ -92,10 +92,10 @@ def _threshold_problem(
         f"{number(metric['threshold'])}"
     ]
     parts.append(
-        f"for metric '{metric['name']}', with average score {number(aggregate['value'])} ({basis(aggregate)})."
+        f"for metric '{metric['name']}', with average score {number(aggregate['value'])} ({basis(view, aggregate)})."
     )
     if n_failed:
-        parts.append(f"Rows that miss it: {n_failed:,} of {aggregate['n_scored']:,}.")
+        parts.append(f"{view.noun.capitalize()}s that miss it: {n_failed:,} of {aggregate['n_scored']:,}.")
     if aggregate["verdict"] == "inconclusive":
         parts.append(doubt(metric, aggregate))
     if metric["description"]:
@@ -158,12 +158,12 @@ def avid_code(evaluator: Mapping[str, Any]) -> str:
     return own or _FAMILY_CODES.get(evaluator["family"], "P0200")
 
 
-def basis(aggregate: Mapping[str, Any]) -> str:
-    """Return how sure a value is: its interval, its rows, its coverage."""
+def basis(view: RunView, aggregate: Mapping[str, Any]) -> str:
+    """Return how sure a value is: its interval, its answers or conversations, its coverage."""
     parts = []
     if aggregate["ci_low"] is not None:
         parts.append(f"95 % interval {number(aggregate['ci_low'])} to {number(aggregate['ci_high'])}")
-    parts.append(count(aggregate["n_scored"], "row"))
+    parts.append(count(aggregate["n_scored"], view.noun))
     if aggregate["n_unscored"]:
         coverage = aggregate["n_scored"] / (aggregate["n_scored"] + aggregate["n_unscored"])
         parts.append(f"coverage {percent(coverage)}")
@@ -339,7 +339,7 @@ def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: S
     if misses(metric, aggregate):
         parts = [
             f"{view.model_name(model_id)} misses the threshold of {name}: {metric['name']} "
-            f"{number(aggregate['value'])}, {wanted} is asked for ({basis(aggregate)})."
+            f"{number(aggregate['value'])}, {wanted} is asked for ({basis(view, aggregate)})."
         ]
         if n_failed:
             parts.append(f"{n_failed:,} of {count(scored, view.noun)} {nouns(n_failed, 'fails', 'fail')} it.")

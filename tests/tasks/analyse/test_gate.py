@@ -130,7 +130,7 @@ def test_a_mean_that_may_miss_its_threshold_by_chance_is_no_pass(tmp_path: Path)
     values: list[float | str] = [0.95, 0.6] * 5  # mean 0.775: the interval contains 0.75
     decision = gate(tmp_path, values, policy=GROUPED)
     assert decision.gate == "inconclusive"
-    assert "Value of model a is 0.775 against a threshold of 0.75, which 10 rows cannot decide." in decision.reason
+    assert "Value of model a is 0.775 against a threshold of 0.75, which 10 answers cannot decide." in decision.reason
 
 
 def test_what_rows_cannot_decide_is_told_of_conversations_where_rows_are_conversations(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_few_rows_decide_nothing_on_the_side_where_the_range_of_their_metric_has
     values: list[float | str] = [value + n % 3 / 10 for n in range(rows)]
     decision = gate(tmp_path, values, toys=[Toy(metrics=[metric])], policy=GROUPED)
     assert decision.gate == (enough if rows == 72 else few), decision.reason
-    why = "which 71 rows cannot decide: fewer than 72 independent rows of a metric without a range."
+    why = "which 71 answers cannot decide: fewer than 72 independent rows of a metric without a range."
     assert (why in decision.reason) is (decision.gate == "inconclusive")
 
 
@@ -232,7 +232,9 @@ def test_a_mean_does_not_hide_a_part_of_the_answers_that_is_bad(tmp_path: Path) 
     assert gate(tmp_path / "enough", third, toys=[toy], policy=GROUPED).gate == "pass"
     decision = gate(tmp_path / "unsure", [*third, 0.7, 0.7], toys=[toy], policy=GROUPED)
     assert decision.gate == "inconclusive"
-    assert "73.2 % of the answers of model a satisfy Value, 75 % should, which 82 rows cannot decide" in decision.reason
+    assert (
+        "73.2 % of the answers of model a satisfy Value, 75 % should, which 82 answers cannot decide" in decision.reason
+    )
     many: list[float | str] = [0.6, 0.99] * 60
     assert gate(tmp_path / "surely", many, toys=[toy], policy=GROUPED).gate == "fail"
 

@@ -31,8 +31,8 @@ def test_a_mean_below_the_threshold_is_a_problem_of_that_model_only(tmp_path: Pa
     assert problem["severity"] == "medium"
     assert problem["instrument"] is False
     assert "Evaluated model a failed to satisfy the threshold 0.75 for metric 'Value'" in problem["description"]
-    assert "average score 0.6 (95 % interval 0.4419 to 0.7041, 10 rows)" in problem["description"]
-    assert "Rows that miss it: 10 of 10." in problem["description"]
+    assert "average score 0.6 (95 % interval 0.4419 to 0.7041, 10 answers)" in problem["description"]
+    assert "Answers that miss it: 10 of 10." in problem["description"]
     assert "How good it is." in problem["description"]
     attrs = problem["attrs"]
     assert (attrs["model_name"], attrs["metric_id"], attrs["metric_threshold"]) == ("a", "value", 0.75)
