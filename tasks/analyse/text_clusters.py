@@ -31,7 +31,6 @@ TOPICS: Final = 50
 _PRIOR: Final = 10.0  # weight of the words of all texts in the log-odds, in words
 _ITERATIONS: Final = 6
 _DIGITS: Final = 9  # of distances: the last ones depend on the order in which a machine adds
-_NEAR: Final = 1e-4  # squared distance of points of unit length from which on rounding cannot be seen
 _Z: Final = 1.64  # z-score from which a word sets a group apart
 
 _FUNCTION_WORDS: Final = frozenset(
@@ -62,6 +61,8 @@ def words(text: str) -> list[str]:
 
 def text_vectors(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """Return TF-IDF vectors of texts, reduced to at most :data:`TOPICS` dimensions, of unit length or zero."""
+    from scipy import sparse
+
     counted = [Counter(words(text)) for text in texts]
     documents = Counter(word for counts in counted for word in counts)
     columns = {word: place for place, word in enumerate(sorted(word for word, n in documents.items() if n > 1))}
@@ -74,14 +75,8 @@ def text_vectors(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     if not cells:
         return np.zeros((len(texts), 1))
     rows, places, weights = zip(*cells, strict=True)
-    shape = len(texts), len(columns)
-    if min(shape) > TOPICS:
-        from scipy.sparse import csr_matrix
-
-        return _unit(_topics(csr_matrix((weights, (rows, places)), shape=shape)))
-    matrix = np.zeros(shape)
-    matrix[rows, places] = weights
-    return _unit(matrix)
+    matrix = sparse.csr_matrix((weights, (rows, places)), shape=(len(texts), len(columns)))
+    return _unit(matrix.toarray() if min(matrix.shape) <= TOPICS else _topics(matrix))
 
 
 def _topics(matrix: csr_matrix) -> npt.NDArray[np.float64]:
@@ -114,15 +109,19 @@ def clusters(vectors: npt.NDArray[np.float64], *, least: float) -> list[list[int
         The groups with at least :data:`LEAST` members, largest first, each with its most central members first; one
         group of all points where no division is better than none. The same points give the same groups.
     """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist, squareform
+
     n = len(vectors)
     if n < LEAST:
         return []
-    distances = _distances(vectors)
-    merges = _merges(distances) if n >= 2 * LEAST and distances.any() else []
+    close = pdist(vectors).round(_DIGITS)
+    distances = squareform(close)
+    tree = linkage(close, "ward") if n >= 2 * LEAST and close.any() else None
     best, labels = least, np.ones(n, dtype=np.intp)
     most = min(MOST_CLUSTERS, n // LEAST, round(math.sqrt(n / 2)))  # Mardia's rule of thumb, against splinters
-    for number in range(2, most + 1) if merges else ():
-        found = _divided(merges, number)
+    for number in range(2, most + 1) if tree is not None else ():
+        found = fcluster(tree, number, "maxclust")
         score = _silhouette(distances, found)
         if score > best + 1e-9:
             best, labels = score, found
@@ -131,54 +130,6 @@ def clusters(vectors: npt.NDArray[np.float64], *, least: float) -> list[list[int
         group[np.argsort(distances[np.ix_(group, group)].sum(axis=1).round(_DIGITS), kind="stable")] for group in groups
     ]
     return sorted((group.tolist() for group in central if len(group) >= LEAST), key=lambda group: (-len(group), group))
-
-
-def _distances(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the distance of each point to each other, rounded."""
-    lengths = (vectors * vectors).sum(axis=1)
-    squares = lengths[:, None] + lengths - 2 * (vectors @ vectors.T)
-    for place, near in enumerate(squares < _NEAR):  # of equal points, the product leaves 1e-16
-        squares[place, near] = ((vectors[near] - vectors[place]) ** 2).sum(axis=1)
-    return np.asarray(np.sqrt(squares).round(_DIGITS))
-
-
-def _merges(distances: npt.NDArray[np.float64]) -> list[tuple[float, int, int]]:
-    """Return the merges of Ward's method, nearest first: their distance, and a member of each group that is merged.
-
-    They are found along chains of nearest neighbours (Murtagh, Comput. J. 26, 1983), as SciPy finds them, whose
-    ``cluster`` takes 0.4 s to import.
-    """
-    n = len(distances)
-    left, sizes = distances.copy(), np.ones(n)
-    np.fill_diagonal(left, np.inf)
-    merges: list[tuple[float, int, int]] = []
-    chain: list[int] = []
-    while len(merges) < n - 1:
-        chain = chain or [int(np.flatnonzero(sizes)[0])]
-        row = left[chain[-1]]
-        nearest = int(row.argmin())
-        if len(chain) == 1 or row[nearest] < row[chain[-2]]:
-            chain.append(nearest)
-            continue
-        one, other = sorted((chain.pop(), chain.pop()))
-        between = float(left[one, other])
-        merges.append((between, one, other))
-        share = 1 / (sizes[one] + sizes[other] + sizes)
-        parts = [(sizes + sizes[end]) * share * left[end] * left[end] for end in (one, other)]
-        left[other] = left[:, other] = np.sqrt(parts[0] + parts[1] - sizes * share * between * between)
-        left[one] = left[:, one] = np.inf
-        sizes[one], sizes[other] = 0, sizes[one] + sizes[other]
-    return sorted(merges, key=lambda merge: merge[0])
-
-
-def _divided(merges: Sequence[tuple[float, int, int]], number: int) -> npt.NDArray[np.intp]:
-    """Return the group of each point where merges end with as many groups, or fewer if several are equally near."""
-    labels = np.arange(len(merges) + 1)
-    last = merges[-number][0]
-    for distance, one, other in merges:
-        if distance <= last:
-            labels[labels == labels[other]] = labels[one]
-    return labels
 
 
 def distinctive_words(texts: Sequence[str], others: Sequence[str], *, most: int = 4) -> list[str]:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import pdist, squareform
 
-from leadline.tasks.analyse import text_clusters
 from leadline.tasks.analyse.text_clusters import clusters, distinctive_words, label_vectors, text_vectors, words
 
 TIDES = [f"How high is the tide at {place} when the water is low?" for place in "ABCDEFGH"]
@@ -29,20 +25,6 @@ def test_texts_without_anything_in_common_are_no_clusters() -> None:
     assert [len(group) for group in clusters(text_vectors(texts), least=0.05)] == [9]
     noise = np.random.default_rng(0).normal(size=(200, 50))
     assert len(clusters(noise, least=0.05)) == 1
-
-
-@pytest.mark.parametrize("values", [2, 3, 1000])
-@pytest.mark.parametrize("n", [6, 27, 48])
-def test_groups_are_scipys_to_the_last_tie(n: int, values: int) -> None:
-    points = np.random.default_rng(n).integers(0, values, size=(n, 4)).astype(float) + 0.1
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    close = pdist(points).round(9)
-    distances = text_clusters._distances(points)
-    assert np.array_equal(distances, squareform(close))
-    for number in range(2, n // 3 + 1):
-        ours = text_clusters._divided(text_clusters._merges(distances), number)
-        theirs = fcluster(linkage(close, "ward"), number, "maxclust")
-        assert np.array_equal(ours[:, None] == ours, theirs[:, None] == theirs)
 
 
 def test_fewer_than_three_points_are_no_cluster() -> None:
