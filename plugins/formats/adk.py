@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any
+from typing import Any, Final
 
 from leadline.evaluators.data import ExpectedCall, Message, calls_of
 from leadline.plugins.formats.foreign_records import ForeignRecords, members, objects
@@ -13,40 +13,65 @@ from leadline.tasks.load.messages import messages_of, renumbered
 from leadline.tasks.load.readers import Item
 from leadline.tasks.load.values import filled
 
+_RECORDS: Final = tuple(
+    frozenset(each.split())
+    for each in ("query expected_tool_use", "data initial_session", "appName events", "app_name events")
+)
+"""Members of a turn and of a case in the form before EvalSets, and of a session."""
+
 
 @register
 class AdkEvalSet(ForeignRecords):
-    """Reads an EvalSet, whose invocations are turns: what was answered and called in one is expected of others."""
+    """Reads an EvalSet, whose invocations are turns: what was answered and called in one is expected of others.
+
+    A session is a conversation, in which nothing is expected.
+    """
 
     name = "adk"
     title = "Google ADK"
-    recognised_by = "a list `eval_cases`; `query` beside `expected_tool_use`; `data` beside `initial_session`"
-    sections = ("eval_cases",)
+    recognised_by = (
+        "a list `eval_cases`; `query` beside `expected_tool_use`; `data` beside `initial_session`; "
+        "a list `events` of objects with `author` and `content`, also of several sessions"
+    )
+    sections = ("eval_cases", "events")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._turns: list[dict[str, Any]] = []
+        self._events: list[dict[str, Any]] = []
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that these are cases of an EvalSet, or the turns of one in the form before it."""
-        if "eval_cases" in sections:
+        if "eval_cases" in sections or ("events" in sections and {"author", "content"} <= names):
             return 0.95
-        return 0.8 if {"query", "expected_tool_use"} <= names or {"data", "initial_session"} <= names else 0
+        return 0.8 if any(each <= names for each in _RECORDS) else 0
 
     def conversation(self, record: dict[str, Any], section: str) -> Conversation | None:
         """Return a case as it was recorded, or, with a scenario instead, as it is to begin."""
+        if section == "events":
+            self._events.append(record)
+            return None
         if section:
             return adk_case(record)
+        if "events" in record:
+            return adk_session(record)
         if "data" in record:
             return old_adk_case(record)
         self._turns.append(record)
         return None
 
     def end_of_records(self) -> None:
-        """Stage the one case whose turns a plain list is."""
+        """Stage the one case whose turns a plain list is, or the one session whose events the document has."""
+        if self._events:
+            self.convert_record(Item("", 1, None, 0), {"events": self._events})
         if self._turns:
             self.convert_record(Item("", 1, None, 0), {"data": self._turns, "name": self.source.path.stem})
+
+
+def adk_session(record: dict[str, Any]) -> Conversation:
+    """Return a session, of which nothing is expected."""
+    return Conversation(messages_of(list(_said(record["events"]))), key=filled(record.get("id") or "") or "")
 
 
 def old_adk_case(record: dict[str, Any]) -> Conversation:
@@ -106,13 +131,18 @@ def adk_case(record: dict[str, Any]) -> Conversation:
 def _replied(invocation: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what followed the message of the user: calls with their results, and at last the answer."""
     data = members(invocation.get("intermediate_data"))
-    for event in objects(data.get("invocation_events")):
-        if event.get("content"):
-            yield _content(event["content"], "model") | {"name": event.get("author")}
+    yield from _said(data.get("invocation_events"))
     for name, part, role in (("tool_uses", "function_call", "model"), ("tool_responses", "function_response", "user")):
-        if parts := [{part: each} for each in objects(data.get(name))]:
+        if parts := [{part: {**each, "name": each.get("name") or ""}} for each in objects(data.get(name))]:
             yield {"role": role, "parts": parts}
     yield _content(invocation.get("final_response"), "model")
+
+
+def _said(events: Any) -> Iterator[dict[str, Any]]:
+    """Yield what was said and called in events; others only change the state."""
+    for event in objects(events):
+        if event.get("content"):
+            yield _content(event["content"], "model") | {"name": event.get("author")}
 
 
 def _content(value: Any, role: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.data import calls_of, turns_of
-from leadline.plugins.formats.adk import adk_case, old_adk_case
+from leadline.plugins.formats.adk import adk_case, adk_session, old_adk_case
 from leadline.plugins.formats.atif import atif_trajectory
 from leadline.plugins.formats.bfcl import bfcl_question
 from leadline.plugins.formats.tau2 import Tau2, tau2_simulation, tau2_task
@@ -93,6 +93,21 @@ def test_turns_of_adk_from_before_evalsets_are_one_case(tmp_path: Path) -> None:
     assert calls_of(found.messages) == [("tide", {"at": "Lisbon"}, "5 m", None, 4, 2)]
     assert found.expected_tool_calls == [{"name": "tide", "arguments": {"at": "Lisbon"}, "turn": 2}]
     assert found.scenario == {"initial_state": {"port": 1}}
+
+
+def test_a_session_of_adk_is_a_conversation(tmp_path: Path) -> None:
+    call, result = {"id": "c", "name": "tide", "args": {}}, {"id": "c", "name": "tide", "response": {"result": "5 m"}}
+    said = [("user", "user", {"text": "How high?"}), ("pilot", "model", {"functionCall": call}),
+            ("pilot", "user", {"functionResponse": result}), ("pilot", "model", {"text": "5 m."})]  # fmt: skip
+    events = [{"author": author, "content": {"role": role, "parts": [part]}} for author, role, part in said]
+    session = {"id": "s1", "appName": "tides", "state": {}, "events": [*events, {"author": "pilot", "actions": {}}]}
+    odd = {"author": "x", "content": {"role": "captain", "parts": [{"text": "No"}]}}
+    assert "no known role" in faults(tmp_path, "odd.json", {"events": [*events, odd]})[0]
+    assert [call[:3] for call in calls_of(adk_session(session).messages)] == [("tide", {}, "5 m")]
+    alone, several = load(tmp_path, "a.json", session), load(tmp_path, "b.json", [session, {**session, "id": "s2"}])
+    assert {key for key, _ in rows(several)} == {"s1", "s2"}
+    for loaded in (alone, several):
+        assert {(row["question"], row["actual_answer"]) for row in rows(loaded).values()} == {("How high?", "5 m.")}
 
 
 @pytest.mark.parametrize("turn", [{"query": 7, "expected_tool_use": 7}, {"query": "Q", "expected_tool_use": [{}]}])
