@@ -150,8 +150,9 @@ WHERE
 ORDER BY stopping.metric_id
 
 -- statement: bad_rows
--- Per question and model, the rows that what decides them fails, and by which metric; those of must metrics are apart.
-SELECT question, model_id, list(row_id ORDER BY value IS NULL, value, row_id) AS row_ids, list(metric_id) AS metrics
+-- Per question and model, the first $most rows that what decides them fails, and how many each metric fails; those of must
+-- metrics are apart.
+SELECT question, model_id, min_by(row_id, {value: value, row_id: row_id}, $most) AS row_ids, histogram(metric_id) AS metrics
 FROM (
     SELECT
         row_verdicts.question, rows.model_id, row_id, metric_id,

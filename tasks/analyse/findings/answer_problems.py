@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -46,7 +45,8 @@ def bad_answer_problems(view: RunView) -> Iterator[Finding]:
         (line["question"], line["model_id"]): line["row_ids"]
         for line in records(view.connection, sql("verdict/labelled_bad"))
     }
-    bad = {(line["question"], line["model_id"]): line for line in records(view.connection, sql("verdict/bad_rows"))}
+    failed = records(view.connection, sql("verdict/bad_rows"), {"most": MOST_ROWS})
+    bad = {(line["question"], line["model_id"]): line for line in failed}
     for share in records(
         view.connection, "SELECT * FROM answer_shares WHERE n_decided > 0 ORDER BY question, model_id"
     ):
@@ -59,9 +59,9 @@ def bad_answer_problems(view: RunView) -> Iterator[Finding]:
 
 def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Finding:
     are, look, good = _BAD[share["question"]]
-    metric_id, _ = Counter(line["metrics"]).most_common(1)[0]
+    metric_id = max(sorted(line["metrics"]), key=line["metrics"].__getitem__)
     metric, model = view.metrics[metric_id], view.model_name(share["model_id"])
-    n_bad, rows = len(line["metrics"]), list(line["row_ids"])[:MOST_ROWS]
+    n_bad, rows = sum(line["metrics"].values()), line["row_ids"]
     failing, rule = share["outcome"] == "fail", view.rules[metric_id]
     if not failing and rule["proof"] == "estimate" and policy_rates(rule).sensitivity < RECOGNISES:
         look = f"cannot be recognised as {good}"
