@@ -7,14 +7,15 @@ from typing import Any, ClassVar, Final
 
 from leadline.evaluators.data import Messages
 from leadline.tasks.load.columns import Columns, field_of
-from leadline.tasks.load.formats.base import IDENTITY_COLUMNS
+from leadline.tasks.load.formats.base import IDENTITY_COLUMNS, Values
 from leadline.tasks.load.formats.conversations import CONVERSATION_COLUMNS, ConversationFormat
 from leadline.tasks.load.formats.records import Other
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.messages import messages_of
 from leadline.tasks.load.values import anything, expected, filled, key, listed, mapping, texts, unpacked
 
-_CHATS: Final = frozenset({"messages", "conversations"})
+_NAMES: Final = ("conversations", "conversation")
+_CHATS: Final = frozenset({"messages", *_NAMES})
 _CLEAR: Final = frozenset({"question", "actual_answer"})
 
 
@@ -24,12 +25,13 @@ class Chat(ConversationFormat, Other):
 
     name = "chat"
     title = "Chats"
-    recognised_by = "a list `messages` or `conversations`"
+    recognised_by = "a list `messages`, `conversations` or `conversation`"
     columns: ClassVar[Columns] = {**Other.columns, "messages": ("chat", anything)}
     marks = frozenset({"tools", "functions", "expected_tool_calls", "expected_outcome"})
     conversation_columns: ClassVar[Columns] = {
         **CONVERSATION_COLUMNS,
-        "conversations": CONVERSATION_COLUMNS["messages"],
+        **dict.fromkeys(_NAMES, CONVERSATION_COLUMNS["messages"]),
+        "system": ("system", anything),
         "functions": CONVERSATION_COLUMNS["tools"],
     }
 
@@ -41,7 +43,16 @@ class Chat(ConversationFormat, Other):
 
     def has_conversation(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record has more than a question and its answer."""
-        return isinstance(record.get("conversations"), list) or super().has_conversation(record)
+        return any(isinstance(record.get(name), list) for name in _NAMES) or super().has_conversation(record)
+
+    def refine_conversation(self, values: Values, others: dict[str, Any]) -> None:
+        """Put instructions that stand beside the messages, as Anthropic's and some of ShareGPT's do, in front."""
+        system, messages = values.pop("system", None), values.get("messages", [])
+        if not isinstance(system, str) or any(message["role"] == "system" for message in messages):
+            others |= {} if system is None else {"system": system}
+        elif system:
+            values["messages"] = [{"role": "system", "content": system}, *messages]
+            values["given"] = values["given"] + 1 if values.get("given") else 0
 
 
 def deepeval_turns(value: Any) -> Messages:

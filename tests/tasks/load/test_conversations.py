@@ -66,13 +66,23 @@ def test_messages_that_end_with_the_user_are_given_where_the_reply_stands_apart_
     assert [(each.key, len(each.messages)) for each in (recorded, case, replied)] == [("7", 4), ("7", 4), ("7", 5)]
 
 
-def test_sharegpt() -> None:
+@pytest.mark.parametrize("name", ["conversations", "conversation"])
+def test_sharegpt(name: str) -> None:
     told = [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}]
-    (found,) = conversations_of([{"id": "s1", "conversations": told}])
-    assert (found.key, found.messages) == (
-        "s1",
-        [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}],
+    (found,) = conversations_of([{"id": "s1", name: told}])
+    said = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]
+    assert (found.key, found.messages) == ("s1", said)
+
+
+def test_instructions_beside_the_messages_stand_in_front_of_them() -> None:
+    told = [*SEVERAL, {"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]
+    record = {"system": "Help.", "messages": told, "given_messages": 2}
+    found, own, odd = conversations_of(
+        [record, {**record, "messages": [{"role": "system", "content": "No."}, *told]}, {**record, "system": ["Help."]}]
     )
+    assert (found.messages[0], found.given, found.metadata) == ({"role": "system", "content": "Help."}, 3, {})
+    assert (own.messages[0]["content"], own.given, own.metadata) == ("No.", 2, {"system": "Help."})
+    assert (odd.messages[0]["content"], odd.given, odd.metadata) == (told[0]["content"], 2, {"system": ["Help."]})
 
 
 def test_ragas() -> None:
