@@ -1,9 +1,10 @@
-"""Tasks and simulations of τ²-bench."""
+"""Tasks and simulations of τ²-bench, and results of τ-bench before it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
+from dataclasses import replace
 from typing import Any, Final
 
 from leadline.evaluators.data import ExpectedCall
@@ -29,7 +30,10 @@ class Tau2(ForeignRecords):
 
     name = "tau2"
     title = "τ²-bench"
-    recognised_by = "lists `tasks` and `simulations`; `user_scenario` beside `evaluation_criteria`"
+    recognised_by = (
+        "lists `tasks` and `simulations`; `user_scenario` beside `evaluation_criteria`; "
+        "`traj` beside `task_id` (τ-bench)"
+    )
     sections = ("tasks", "simulations")
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -41,7 +45,7 @@ class Tau2(ForeignRecords):
         """Return how certain it is that these are tasks or simulations."""
         if sections & {"tasks", "simulations"}:
             return 0.95 if names & {"user_scenario", "termination_reason"} else 0
-        return 0.8 if {"user_scenario", "evaluation_criteria"} <= names else 0
+        return 0.8 if {"user_scenario", "evaluation_criteria"} <= names or {"traj", "task_id"} <= names else 0
 
     def conversation(self, record: dict[str, Any], section: str) -> Conversation | None:
         """Return a simulation of a task that came before it, or of a plain list a task as a case."""
@@ -50,7 +54,30 @@ class Tau2(ForeignRecords):
             return None
         if section == "simulations":
             return tau2_simulation(record, self._tasks.get(str(record.get("task_id")), {}))
-        return tau2_task(record)
+        return tau_result(record) if "traj" in record else tau2_task(record)
+
+
+def tau_result(record: dict[str, Any]) -> Conversation:
+    """Return a result of τ-bench, which holds its task."""
+    info = members(record.get("info"))
+    task = members(info.get("task"))
+    actions = [{"name": each.get("name"), "arguments": each.get("kwargs")} for each in objects(task.get("actions"))]
+    found = tau2_simulation(
+        {
+            "task_id": str(record.get("task_id")),
+            "trial": record.get("trial"),
+            "messages": record["traj"],
+            "reward_info": {"reward": record.get("reward")},
+            "user_cost": info.get("user_cost"),
+        },
+        {
+            "evaluation_criteria": {"actions": actions, "communicate_info": task.get("outputs")},
+            "user_scenario": {"instructions": task.get("instruction")},
+        }
+        if task
+        else {},
+    )
+    return replace(found, error=text(info["error"])) if info.get("error") else found
 
 
 def tau2_task(task: dict[str, Any]) -> Conversation:

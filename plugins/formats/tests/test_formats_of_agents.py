@@ -12,7 +12,7 @@ from leadline.evaluators.data import calls_of, turns_of
 from leadline.plugins.formats.adk import adk_case, adk_session, old_adk_case
 from leadline.plugins.formats.atif import atif_trajectory
 from leadline.plugins.formats.bfcl import bfcl_question
-from leadline.plugins.formats.tau2 import Tau2, tau2_simulation, tau2_task
+from leadline.plugins.formats.tau2 import Tau2, tau2_simulation, tau2_task, tau_result
 from leadline.tasks.load.values import ValueFault
 from tests.support.datasets.loading import as_jsonl, faults, load, rows
 
@@ -268,6 +268,26 @@ def test_what_tau2_found_of_the_state_and_wants_told_can_be_scored() -> None:
     assert "final_state" not in tau2_simulation({"messages": SAID, "reward_info": {"reward": 1.0}}, task).metadata
     with pytest.raises(ValueFault):
         tau2_simulation({"messages": SAID, "reward_info": {"db_check": [], "env_assertions": [7]}}, task)
+
+
+def test_a_result_of_tau_bench_holds_its_task(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "tide", "arguments": '{"at": "Lisbon"}'}}
+    said = [{"role": "system", "content": "Help."}, {"role": "user", "content": "How high?"},
+            {"role": "assistant", "content": None, "tool_calls": [call], "function_call": None},
+            {"role": "tool", "tool_call_id": "c", "name": "tide", "content": "5 m"},
+            {"role": "assistant", "content": "5 m.", "tool_calls": None},
+            {"role": "user", "content": "###STOP###"}]  # fmt: skip
+    task = {"instruction": "Ask.", "actions": [{"name": "tide", "kwargs": {"at": "Lisbon"}}], "outputs": ["5"]}
+    done = {"task_id": 0, "reward": 1.0, "info": {"task": task, "user_cost": 0.01}, "traj": said, "trial": 0}
+    failed = {"task_id": 0, "reward": 0.0, "info": {"error": "overloaded"}, "traj": [], "trial": 1}
+    loaded = load(tmp_path, "gpt-4o-retail.json", [done, failed])
+    assert (loaded.format, {key for key, _ in rows(loaded)}) == ("tau2", {"0", "0 trial 2"})
+    found, other = tau_result(done), tau_result(failed)
+    assert calls_of(found.messages) == [("tide", {"at": "Lisbon"}, "5 m", None, 2, 1)]
+    assert found.expected_tool_calls == [{"name": "tide", "arguments": {"at": "Lisbon"}}]
+    assert found.scenario == {"scenario": "Ask.", "expected_facts": ["5"]}
+    assert (found.metadata, found.error) == ({"user_cost": 0.01, "reward": 1.0}, None)
+    assert (other.messages, other.error, other.expected_tool_calls) == ([], "overloaded", None)
 
 
 def test_tau2_is_told_from_other_documents_with_tasks() -> None:
