@@ -62,9 +62,6 @@ FEW_ROWS: Final = 5_000
 _FEW_BYTES: Final = 8 << 20
 """Size of a dataset's files up to which a run that is kept open holds it in memory."""
 
-_PLANNED_ROWS: Final = 1_000
-"""Rows of a dataset in memory up to which statements are run as they are written: they take longer to plan than run."""
-
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
 """Databases that stay open between steps, each with its connection once there is one."""
 
@@ -232,8 +229,6 @@ def _connected(
         folder = store.dataset(dataset)
         held = run.database in _kept and sum(file.stat().st_size for file in folder.iterdir()) <= _FEW_BYTES
         attach_dataset(connection, folder, held=held)
-        if held and record.get("rows", 0) <= _PLANNED_ROWS:
-            connection.execute("PRAGMA disable_optimizer")
     except BaseException:
         connection.close()
         raise
