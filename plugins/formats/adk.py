@@ -31,27 +31,23 @@ class AdkEvalSet(ForeignRecords):
     title = "Google ADK"
     recognised_by = (
         "a list `eval_cases`; `query` beside `expected_tool_use`; `data` beside `initial_session`; "
-        "a list `events` of objects with `author` and `content`, also of several sessions"
+        "`events` alone or beside `appName`"
     )
-    sections = ("eval_cases", "events")
+    sections = ("eval_cases",)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._turns: list[dict[str, Any]] = []
-        self._events: list[dict[str, Any]] = []
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that these are cases of an EvalSet, or the turns of one in the form before it."""
-        if "eval_cases" in sections or ("events" in sections and {"author", "content"} <= names):
+        if "eval_cases" in sections or names == {"events"}:
             return 0.95
         return 0.8 if any(each <= names for each in _RECORDS) else 0
 
     def conversation(self, record: dict[str, Any], section: str) -> Conversation | None:
         """Return a case as it was recorded, or, with a scenario instead, as it is to begin."""
-        if section == "events":
-            self._events.append(record)
-            return None
         if section:
             return adk_case(record)
         if "events" in record:
@@ -62,9 +58,7 @@ class AdkEvalSet(ForeignRecords):
         return None
 
     def end_of_records(self) -> None:
-        """Stage the one case whose turns a plain list is, or the one session whose events the document has."""
-        if self._events:
-            self.convert_record(Item("", 1, None, 0), {"events": self._events})
+        """Stage the one case whose turns a plain list is."""
         if self._turns:
             self.convert_record(Item("", 1, None, 0), {"data": self._turns, "name": self.source.path.stem})
 
