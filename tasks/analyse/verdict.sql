@@ -60,14 +60,18 @@ WHERE good <= 0.5
 GROUP BY question, model_id
 
 -- statement: empty_answers
--- Answers that are empty or say only that there is none, by model. Those that are expected to be so are left out.
+-- Answers that are empty or say only that there is none, by model. Those that are expected to be so are left out, and those
+-- that end with a call of a tool.
 WITH answered AS (
     FROM rows WHERE error IS NULL AND predicted_annotations IS NULL
 ),
 empty AS (
     SELECT model_id, row_id, case_id, lower(trim(coalesce(actual_answer, ''))) AS said
     FROM answered
-    WHERE regexp_full_match(coalesce(actual_answer, ''), '[ \t\r\n]*(nan|none|null|<na>)?[ \t\r\n]*', 'i')
+    LEFT JOIN (SELECT row_id, messages FROM turns) AS talks USING (row_id)
+    WHERE
+        regexp_full_match(coalesce(actual_answer, ''), '[ \t\r\n]*(nan|none|null|<na>)?[ \t\r\n]*', 'i')
+        AND coalesce(json_array_length(messages, '$[#-1].tool_calls'), 0) = 0
 )
 SELECT model_id, any_value(n_rows) AS n_rows, list(row_id ORDER BY row_id) AS row_ids
 FROM empty

@@ -125,6 +125,13 @@ def test_a_conversation_one_turn_of_which_was_not_scored_is_unscored(tmp_path: P
     assert [text[:8] for (text,) in told] == ["Turn 2: "]
 
 
+def test_an_answer_that_ends_with_a_call_is_not_empty_but_silence_after_the_result_is(tmp_path: Path) -> None:
+    asks, silent = talk("")[:3], talk("", first="Which berth is free?")
+    result = run(tmp_path, [{"messages": asks}, {"messages": silent}])
+    found = sql(result, "SELECT description, row_ids FROM problems WHERE contains(description, 'empty')")
+    assert found == [("talks: 1 of 2 answers is empty.", [1])]
+
+
 def test_the_worst_turn_decides_what_passes_or_fails(tmp_path: Path) -> None:
     leak = "Write to anna.olsen@harbour-office.dk, she knows."
     result = run(tmp_path, [{"messages": talk(*SAID, leak)}, {"messages": talk(*SAID)}], "pii_leakage")
