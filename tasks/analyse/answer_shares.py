@@ -26,7 +26,6 @@ from leadline.tasks.statistics.label_correction import ErrorRates, rogan_gladen
 from leadline.tasks.statistics.statistics import clopper_pearson, effective_number
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
 LEAST_CASES: Final = 8
@@ -125,32 +124,25 @@ def measure_shares(connection: DuckDBPyConnection, policy: Policy) -> int:
     Args:
         connection: The run, aggregated, with its ``targets``.
     """
-    asked = {"questions": list(DECIDED_BY_ROWS)}
-    connection.execute(sql("verdict/row_verdicts"), asked)
+    connection.execute(sql("verdict/row_verdicts"), {"questions": list(DECIDED_BY_ROWS)})
     rules = {line["metric_id"]: line for line in records(connection, sql("verdict/deciding"))}
-    families = perturbation_clusters(connection)
-    labelled: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    for line in records(connection, "SELECT * FROM question_labels"):
-        labelled[line["question"]][line["row_id"]] = line["good"]
+    connection.register("families", perturbation_clusters(connection))
     stopped = records(connection, sql("verdict/stopped"), {"always_valid": ALWAYS_VALID})
     lines = []
     for question in DECIDED_BY_ROWS:
         named = any(rule["named"] and rule["question"] == question for rule in rules.values())
-        columns = connection.execute(sql("verdict/asked_rows"), {"question": question}).fetchnumpy()
-        for model in np.unique(columns["model_id"]).tolist():
-            chosen = columns["model_id"] == model
-            part = {name: values[chosen] for name, values in columns.items()}
-            clusters = _families_of(part["case_id"], families)
-            labels = _labels_of(part["row_id"], labelled[question])
-            said = not np.isnan(labels).all()
-            share = (
-                _labelled_share(part, labels, clusters, policy)
-                if said
-                else _share(part, rules, clusters, policy, named=named)
-            )
-            early = (line for line in stopped if line["question"] == question and line["model_id"] == model)
-            share |= {} if said else next((_stopped_share(line, policy) for line in early), {})
+        connection.execute(sql("verdict/asked_rows"), {"question": question})
+        for asked in records(connection, sql("verdict/asked_models")):
+            model = asked["model_id"]
+            if asked["n_labels"]:
+                share = _labelled_share(connection, model, policy)
+            else:
+                early = (line for line in stopped if line["question"] == question and line["model_id"] == model)
+                share = _share(connection, asked, rules, policy, named=named)
+                share |= next((_stopped_share(line, policy) for line in early), {})
             lines.append({"question": question, "model_id": model, **share})
+    connection.execute("DROP TABLE asked_rows")
+    connection.unregister("families")
     return replace_lines(connection, "answer_shares", lines)
 
 
@@ -172,28 +164,10 @@ def _stopped_share(line: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     }
 
 
-def _families_of(cases: npt.NDArray[Any], families: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    """Return the family of each case; one without copies is a family of its own, below 0."""
-    known, alone = families["case_id"], -1 - cases.astype(np.int64)
-    if not len(known):
-        return alone
-    place = np.minimum(np.searchsorted(known, cases), len(known) - 1)
-    return np.where(known[place] == cases, families["family"][place], alone)
-
-
-def _labels_of(rows: npt.NDArray[Any], labelled: Mapping[int, float]) -> npt.NDArray[np.float64]:
-    """Return what people said of each row, 1 for good and NaN where they said nothing."""
-    labels = np.full(len(rows), np.nan)
-    said, good = np.array(list(labelled), dtype=np.int64), np.array(list(labelled.values()), dtype=float)
-    _, of_rows, of_said = np.intersect1d(rows, said, assume_unique=True, return_indices=True)
-    labels[of_rows] = good[of_said]
-    return labels
-
-
 def _share(
-    columns: Mapping[str, npt.NDArray[Any]],
+    connection: DuckDBPyConnection,
+    asked: Mapping[str, Any],
     rules: Mapping[int, Mapping[str, Any]],
-    clusters: npt.NDArray[np.int64],
     policy: Policy,
     *,
     named: bool,
@@ -201,38 +175,32 @@ def _share(
     """Return a model's line of ``answer_shares``, without its keys.
 
     Args:
-        columns: The model's rows that the question can be asked of.
+        connection: The run with its ``asked_rows``.
+        asked: The model's line of them.
         rules: What is known of each deciding metric.
-        clusters: The family of each row's case.
         named: Whether somebody named what decides; then it is asked only of the rows that this can score.
     """
-    decided = ~np.ma.getmaskarray(columns["place"])
-    place, good = np.ma.getdata(columns["place"]), np.ma.getdata(columns["good"]).astype(float)
-    metric = np.ma.getdata(columns["metric_id"])
     strata, wanted = [], 0.0
     by: defaultdict[str, int] = defaultdict(int)
-    for kind in np.unique(place[decided]).tolist():
-        chosen = decided & (place == kind)
-        ids = np.unique(metric[chosen]).tolist()
-        rule = rules[ids[0]]
+    for line in records(connection, sql("verdict/asked_strata"), {"model": asked["model_id"]}):
+        metrics = sorted(line["metrics"].items())
+        rule = rules[metrics[0][0]]
         strata.append(
             ShareStratum(
-                int(chosen.sum()),
-                int(good[chosen].sum()),
-                effective_number(good[chosen], clusters[chosen]),
-                _rates(rule) if kind else None,
+                line["n"],
+                line["n_good"],
+                _effective(connection, asked["model_id"], line),
+                _rates(rule) if line["place"] else None,
                 borrowed=not rule["judged"] and rule["state"] != "valid",
             )
         )
-        for id_ in ids:
-            n = int((chosen & (metric == id_)).sum())
+        for id_, n in metrics:
             by[rules[id_]["evaluator"]] += n
             wanted = max(wanted, wanted_share(rules[id_], policy))
     n, n_good = sum(stratum.n for stratum in strata), sum(stratum.n_good for stratum in strata)
-    n_asked = n if named else len(decided)
+    n_asked, n_cases = n if named else asked["n_asked"], asked["n_cases"]
     value, low, high = joined(strata, n_asked - n)
     wanted = wanted or policy.good_share
-    n_cases = len(np.unique(clusters[decided]))
     exact = all(stratum.rates is None for stratum in strata)
     return {
         "n_asked": n_asked,
@@ -252,24 +220,27 @@ def _share(
     }
 
 
-def _labelled_share(
-    columns: Mapping[str, npt.NDArray[Any]],
-    labels: npt.NDArray[np.float64],
-    clusters: npt.NDArray[np.int64],
-    policy: Policy,
-) -> dict[str, Any]:
+def _effective(connection: DuckDBPyConnection, model: int, stratum: Mapping[str, Any]) -> float:
+    """Return how many independent rows a stratum is worth; its rows are read only where its sizes do not say so."""
+    if stratum["n_families"] == stratum["n"] or stratum["n_good"] in (0, stratum["n"]):
+        return float(stratum["n_families"])
+    place = {"model": model, "place": stratum["place"]}
+    columns: Mapping[str, Any] = connection.execute(sql("verdict/stratum_rows"), place).fetchnumpy()
+    return effective_number(columns["good"], columns["family"])
+
+
+def _labelled_share(connection: DuckDBPyConnection, model: int, policy: Policy) -> dict[str, Any]:
     """Return a model's line of ``answer_shares`` by people's labels of the question, without its keys.
 
     Where what metrics say parts the rows, and each part has :data:`LEAST_OF_PART` labels, the share is that of the
     parts by their size (post-stratified), which is known better than by the labels alone.
 
     Args:
-        labels: What people said of each, 1 for good and NaN for nothing.
-        clusters: The family of each row's case.
+        connection: The run with its ``asked_rows``.
     """
+    columns = connection.execute(sql("verdict/labelled_rows"), {"model": model}).fetchnumpy()
+    labels, parts, clusters = columns["label"], columns["part"], columns["family"]
     known, said = ~np.isnan(labels), np.nan_to_num(labels)
-    decided = ~np.ma.getmaskarray(columns["place"])
-    parts = np.where(decided, np.ma.getdata(columns["good"]).astype(int), -1)
     if any((known & (parts == part)).sum() < LEAST_OF_PART for part in np.unique(parts)):
         parts = np.zeros(len(parts), dtype=int)
     strata, sizes = [], []

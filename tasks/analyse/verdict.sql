@@ -29,28 +29,72 @@ WHERE place = best
 GROUP BY question, row_id, place
 
 -- statement: asked_rows
--- The rows that a question can be asked of: with something to hold the answer against, or already decided.
+-- The rows that a question can be asked of: with something to hold the answer against, or already decided. A case without
+-- copies is a family of its own. What stands in lists and texts is told before the joins, which hold their rows in memory.
+CREATE OR REPLACE TEMP TABLE asked_rows AS
 SELECT
-    rows.row_id,
-    rows.model_id,
-    rows.case_id,
+    answers.row_id,
+    answers.model_id,
+    coalesce(families.family, -1 - case_id::BIGINT) AS family,
     decided.metric_id,
     decided.place,
-    decided.good
-FROM rows
-JOIN cases USING (case_id)
+    decided.good,
+    labels.good AS label
+FROM (SELECT row_id, model_id, case_id, len(retrieved_context) > 0 AS retrieved FROM rows WHERE error IS NULL) AS answers
+JOIN (SELECT case_id, len(expected_answers) > 0 OR coalesce(condition, '') <> '' AS expected FROM cases) USING (case_id)
+LEFT JOIN families USING (case_id)
 LEFT JOIN (FROM row_verdicts WHERE question = $question) AS decided USING (row_id)
+LEFT JOIN (FROM question_labels WHERE question = $question) AS labels USING (row_id)
 WHERE
-    rows.error IS NULL
-    AND (
-        decided.place IS NOT NULL
-        OR rows.model_id IN (SELECT model_id FROM question_labels JOIN rows USING (row_id) WHERE question = $question)
-        OR CASE $question
-            WHEN 'right' THEN len(expected_answers) > 0 OR coalesce(condition, '') <> ''
-            WHEN 'grounded' THEN len(retrieved_context) > 0
-        END
-    )
-ORDER BY rows.model_id, rows.row_id
+    decided.place IS NOT NULL
+    OR model_id IN (SELECT model_id FROM question_labels JOIN rows USING (row_id) WHERE question = $question)
+    OR CASE $question WHEN 'right' THEN expected WHEN 'grounded' THEN retrieved END
+
+-- statement: asked_models
+-- By model how many rows the question is asked of, of how many independent cases decided ones are, and how many have labels.
+-- Families are counted in two steps, since DISTINCT within an aggregate cannot go to disk.
+WITH counted AS (
+    SELECT model_id, family, count(*) AS n, count(place) AS decided, count(label) AS labelled
+    FROM asked_rows
+    GROUP BY model_id, family
+)
+SELECT model_id, sum(n)::BIGINT AS n_asked, count(*) FILTER (decided > 0) AS n_cases, sum(labelled)::BIGINT AS n_labels
+FROM counted
+GROUP BY model_id
+ORDER BY model_id
+
+-- statement: asked_strata
+-- A model's decided rows by what decides them, with the number that each metric decides.
+WITH counted AS (
+    SELECT place, family, count(*) AS n, count(*) FILTER (good) AS n_good
+    FROM asked_rows
+    WHERE model_id = $model AND place IS NOT NULL
+    GROUP BY place, family
+),
+metrics AS (
+    SELECT place, histogram(metric_id) AS metrics
+    FROM asked_rows
+    WHERE model_id = $model AND place IS NOT NULL
+    GROUP BY place
+)
+SELECT place, sum(n)::BIGINT AS n, sum(n_good)::BIGINT AS n_good, count(*) AS n_families, any_value(metrics) AS metrics
+FROM counted
+JOIN metrics USING (place)
+GROUP BY place
+ORDER BY place
+
+-- statement: stratum_rows
+SELECT good::DOUBLE AS good, family
+FROM asked_rows
+WHERE model_id = $model AND place = $place
+ORDER BY row_id
+
+-- statement: labelled_rows
+-- A model's rows with what people said of them; `part` is -1 where no metric decides.
+SELECT coalesce(label, 'nan'::DOUBLE) AS label, coalesce(good::INTEGER, -1) AS part, family
+FROM asked_rows
+WHERE model_id = $model
+ORDER BY row_id
 
 -- statement: labelled_bad
 -- Answers that people do not call good, by question and model.

@@ -11,6 +11,7 @@ from leadline.tasks.db.columns import read_lines as read_lines
 from leadline.tasks.db.columns import table as table
 from leadline.tasks.db.columns import table_of as table_of
 from leadline.tasks.db.connection import DATASET_TABLES as DATASET_TABLES
+from leadline.tasks.db.connection import MEGABYTE as MEGABYTE
 from leadline.tasks.db.connection import OF_CONVERSATIONS as OF_CONVERSATIONS
 from leadline.tasks.db.connection import SEARCHED_FILE as SEARCHED_FILE
 from leadline.tasks.db.connection import STORED as STORED
@@ -24,6 +25,7 @@ from leadline.tasks.db.connection import has_turns as has_turns
 from leadline.tasks.db.connection import kept_open as kept_open
 from leadline.tasks.db.connection import lines_shown as lines_shown
 from leadline.tasks.db.connection import literal as literal
+from leadline.tasks.db.connection import megabytes_here as megabytes_here
 from leadline.tasks.db.connection import open_run as open_run
 from leadline.tasks.db.connection import records as records
 from leadline.tasks.db.connection import release as release

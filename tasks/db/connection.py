@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -65,15 +66,35 @@ _FEW_BYTES: Final = 8 << 20
 _kept: Final[dict[Path, DuckDBPyConnection | None]] = {}
 """Databases that stay open between steps, each with its connection once there is one."""
 
-_MEMORY: Final = "25%"
-"""Share of the machine's memory that the database of a run may take before it goes to disk, 80 % by default: processes
-that score, models and other runs are on the machine too."""
+MEGABYTE: Final = 2**20
+
+_MOST_MEGABYTES: Final = 1_536
+"""Memory that the database of a run may take before it goes to disk, beside itself in the store, however large the
+machine is: NumPy, Python and the report have the rest of the 2 GiB that a run of 10,000,000 rows keeps to."""
+
+_MOST_SHARE: Final = 0.25
+"""Share of a small machine's memory that it may take, 80 % by default: processes that score, models and other runs are
+on the machine too."""
+
+_OF_CONTAINER: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Files that tell how much memory a container may use, of both versions of Linux' control groups."""
 
 _LEAST_SIZE: Final = 4 << 20
 """Bytes of a file below which rewriting saves too little."""
 
 _LEAST_FREE: Final = 0.2
 """Share of blocks that must be free."""
+
+
+def megabytes_here() -> int:
+    """Return the memory of this machine, or of the container, in megabytes; 8,000 where neither says."""
+    sizes = []
+    with suppress(AttributeError, ValueError, OSError):
+        sizes.append(int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")))
+    for limit in _OF_CONTAINER:
+        with suppress(ValueError, OSError):  # "max" is no limit
+            sizes.append(int(limit.read_bytes()))
+    return min(sizes, default=8_000 * MEGABYTE) // MEGABYTE
 
 
 def literal(path: Path) -> str:
@@ -93,7 +114,7 @@ def connect(
 
     config: dict[str, str | bool | int | float | list[str]] = {} if threads is None else {"threads": threads}
     if database is not None:
-        config["memory_limit"] = _MEMORY
+        config["memory_limit"] = f"{min(_MOST_MEGABYTES, int(_MOST_SHARE * megabytes_here()))}MiB"
     if block_size is not None:
         config["default_block_size"] = str(block_size)
     connection = duckdb.connect(str(database or ":memory:"), read_only=read_only, config=config)

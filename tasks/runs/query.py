@@ -9,7 +9,6 @@ query, and it has no access to files (but those Parquet files), to the network o
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from leadline.evaluators.ground import ErrorCode, UsageError, dump_plain
-from leadline.tasks.db import DATASET_TABLES, TURNS, connect, definition, literal, run_definitions, sql
+from leadline.tasks.db import DATASET_TABLES, MEGABYTE, TURNS, connect, definition, literal, run_definitions, sql
 from leadline.tasks.runs.run_facts import RunSummary, summary
 from leadline.tasks.store.store import DROPPED, Run, Store
 
@@ -72,7 +71,6 @@ _CHANGES: Final = re.compile(
     r"|reset|set|truncate|update|use|vacuum)\b",
     re.IGNORECASE,
 )
-MEGABYTE: Final = 2**20
 
 
 @dataclass
@@ -384,14 +382,6 @@ def memory_limit(megabytes: int) -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
             stack.callback(resource.setrlimit, resource.RLIMIT_AS, (had, most))
         yield
-
-
-def megabytes_here() -> int:
-    """Return the memory of this machine in megabytes; 8 GB where it does not say."""
-    try:
-        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")) // MEGABYTE
-    except (AttributeError, ValueError, OSError):
-        return 8_000
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError, count, plain
 from leadline.flows.command.output import print_table
 from leadline.flows.command.session import Session, on_terminal, say, session_options
+from leadline.tasks.db import megabytes_here
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.ground.files import handed_out
 from leadline.tasks.runs.lookup import find_run
@@ -76,7 +77,7 @@ def sql(
     problems, insights.
     `DESCRIBE scores` shows a view's columns.
     """
-    from leadline.tasks.runs.query import archive, limited, megabytes_here, memory_limit
+    from leadline.tasks.runs.query import archive, limited, memory_limit
 
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
