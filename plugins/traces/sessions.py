@@ -41,7 +41,7 @@ _NOT_SAID: Final = (
     "# AGENTS.md instructions",
 )
 """Beginnings of texts that stand under the user's role, and that the agent's program wrote there."""
-_ELEMENT: Final = re.compile(r"<([\w-]+)[^>]*>.*</\1>\s*", re.DOTALL)
+_ELEMENT: Final = re.compile(r"<([\w-]++)[^>]*+>.*</\1>\s*", re.DOTALL)
 _SENT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _MOST_LINES: Final = 500_000
 """Lines of one session that are put together."""

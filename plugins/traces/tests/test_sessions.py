@@ -224,6 +224,9 @@ def test_what_the_program_put_in_front_of_a_question_is_not_said(tmp_path: Path)
     assert [(message["role"], message["content"]) for message in found.messages] == [
         ("user", "Tide?"), ("assistant", "<b>High</b>"),
     ]  # fmt: skip
+    endless = said("user", f"<turn_aborted{'a' * 100_000}>{'</a' * 100_000}")  # minutes, if shorter names are tried
+    [found] = read(tmp_path / "endless.jsonl", [codex("response_item", item) for item in [endless, *told]])
+    assert [message["content"] for message in found.messages] == ["Tide?", "<b>High</b>"]
 
 
 def test_the_first_versions_of_codex_wrote_the_items_alone(tmp_path: Path) -> None:
