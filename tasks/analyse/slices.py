@@ -27,11 +27,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import scipy
 
 from leadline.evaluators.ground import ErrorCode, UsageError, count, listing, one_line
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db import lines_shown, records, replace_lines, show_targets, sql
-from leadline.tasks.statistics.bounded_mean import special
 from leadline.tasks.statistics.statistics import Sample, benjamini_hochberg, mean_intervals
 
 if TYPE_CHECKING:
@@ -445,7 +445,7 @@ def permutation_p(
     flat = np.abs(skew) < 1e-3
     shape = 4 / np.where(flat, 1.0, skew) ** 2
     scaled = np.maximum(shape + z * np.sign(skew) * np.sqrt(shape), 0.0)
-    below, above = special().gammainc(shape, scaled), special().gammaincc(shape, scaled)
+    below, above = scipy.special.gammainc(shape, scaled), scipy.special.gammaincc(shape, scaled)
     wanted = np.where((deviation > 0) == (skew > 0), above, below)
-    tail = np.where(flat, special().ndtr(-np.abs(z)), wanted)
+    tail = np.where(flat, scipy.special.ndtr(-np.abs(z)), wanted)
     return np.where(constant | (size == 0), 1.0, np.minimum(1.0, 2 * tail))

@@ -33,23 +33,16 @@ References:
 
 from __future__ import annotations
 
-import importlib
 import math
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib.abc import Loader
-from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import scipy
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
@@ -64,31 +57,6 @@ _LEVELS: Final = 48
 _MOST_UNEVEN: Final = 1.5
 """By how much at most skewness over clusters of unequal sizes is taken for larger than measured."""
 _MOST_ROWS: Final = 1e9
-
-
-class _Ufuncs(Loader):
-    """Imports the compiled module of ``scipy.special``, and ends the package's own import there."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        importlib.import_module("scipy.special._ufuncs")
-        raise ImportError("That was all.")
-
-
-@cache
-def special() -> Any:
-    """Return SciPy's special functions, from its compiled module alone: their package takes 0.3 s more of every run.
-
-    What the package adds is for arrays that are not NumPy's. Whoever imports it later, or meanwhile, gets all of it.
-    """
-    spec = None if "scipy.special" in sys.modules else PathFinder.find_spec("scipy.special", scipy.__path__)
-    if spec is not None:
-        spec.loader = _Ufuncs()
-        with suppress(ImportError):
-            importlib._bootstrap._load(spec)  # type: ignore[attr-defined]  # as an import, with its locks
-    try:
-        return importlib.import_module("scipy.special._ufuncs")
-    except ImportError:  # a SciPy that has them elsewhere
-        return scipy.special
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +137,7 @@ def _quantiles(tail: float, df: float) -> Floats:
     """Return Student's quantiles that go with :func:`_chances`."""
     levels = np.minimum(UNSEEN * tail / TAIL / _chances(tail), 1 - 1e-9)
     levels[0] = tail
-    return np.asarray(special().stdtrit(df, 1 - levels), dtype=np.float64)
+    return np.asarray(scipy.special.stdtrit(df, 1 - levels), dtype=np.float64)
 
 
 def mean_of_influences(

@@ -48,8 +48,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import scipy
 
-from leadline.tasks.statistics.bounded_mean import special
 from leadline.tasks.statistics.statistics import benjamini_hochberg
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _students(series: LevelSeries, weights: Floats, after: int, reached: float, 
     if least <= 0:
         return 1.0
     places = number - 2 * LEAST + 1
-    return min(1.0, 2 * places * float(special().stdtr(number - 2, -math.sqrt(reached / least))))
+    return min(1.0, 2 * places * float(scipy.special.stdtr(number - 2, -math.sqrt(reached / least))))
 
 
 def _share_of_orders(values: Floats, weights: Floats, reached: float) -> float:
@@ -290,7 +290,7 @@ def _interval(before: Floats, after: Floats, level: float, sampling: float) -> t
     freedom = len(before) + len(after) - 2
     squares = float(((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum())
     variance = squares / max(1, freedom) * (1 / len(before) + 1 / len(after)) + sampling
-    reach = float(special().stdtrit(max(1, freedom), 1 - level / 2)) * math.sqrt(variance)
+    reach = float(scipy.special.stdtrit(max(1, freedom), 1 - level / 2)) * math.sqrt(variance)
     difference = float(after.mean() - before.mean())
     return difference - reach, difference + reach
 

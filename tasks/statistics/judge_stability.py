@@ -17,8 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy
 
-from leadline.tasks.statistics.bounded_mean import special
 from leadline.tasks.statistics.statistics import difference, wilson
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) ->
     net = float(changes.sum()) / total
     sums, sizes = np.bincount(group, changes), np.bincount(group)
     squares = float(((sums - net * sizes) ** 2).sum())
-    reach = float(special().stdtrit(groups - 1, 0.975)) * math.sqrt(squares * groups / (groups - 1)) / total
+    reach = float(scipy.special.stdtrit(groups - 1, 0.975)) * math.sqrt(squares * groups / (groups - 1)) / total
     if np.ptp(pairs.net[repeated]) == 0:
         reach = 3.0 / len(np.unique(group[repeated]))
     return NetRate(

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
+import scipy
 
-from leadline.tasks.statistics.bounded_mean import special
 from leadline.tasks.statistics.statistics import Z, wilson
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _pooled_slope(strata: Sequence[Stratum]) -> float:
 
 def _student(degrees: float) -> float:
     """Return the 97.5 % point of Student's t."""
-    return Z if math.isinf(degrees) else float(special().stdtrit(degrees, 0.975))
+    return Z if math.isinf(degrees) else float(scipy.special.stdtrit(degrees, 0.975))
 
 
 def more_until(labels: int, is_decided: Callable[[float], bool]) -> int | None:

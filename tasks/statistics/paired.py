@@ -22,8 +22,9 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import scipy
 
-from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, UNSEEN, Mean, mean_of_clusters, special
+from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, UNSEEN, Mean, mean_of_clusters
 from leadline.tasks.statistics.statistics import Interval
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _count(clusters: Ints | None) -> int:
 def sign_test(wins: int, losses: int) -> float:
     """Return the exact two-sided p-value of wins against losses, ties aside: McNemar's exact test."""
     total = wins + losses
-    return min(1.0, 2 * float(special().bdtr(min(wins, losses), total, 0.5))) if total else 1.0
+    return min(1.0, 2 * float(scipy.special.bdtr(min(wins, losses), total, 0.5))) if total else 1.0
 
 
 def sign_flip_test(sums: Floats, *, flips: int = FLIPS) -> tuple[float, str]:
@@ -229,7 +230,7 @@ def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int
 def _student(sums: Floats) -> float:
     """Return the two-sided p-value of Student's test of "no difference"."""
     n, error = len(sums), float(sums.std(ddof=1)) / math.sqrt(len(sums))
-    return 2 * float(special().stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
+    return 2 * float(scipy.special.stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
 
 
 def detectable(measured: PairedResult, level: float) -> float | None:
@@ -245,7 +246,7 @@ def detectable(measured: PairedResult, level: float) -> float | None:
     if not measured.error or measured.groups < 2 or 2.0 ** (1 - measured.groups) > level:
         return None
     df = measured.groups - 1
-    return float(special().stdtrit(df, 1 - level / 2) + special().stdtrit(df, _POWER)) * measured.error
+    return float(scipy.special.stdtrit(df, 1 - level / 2) + scipy.special.stdtrit(df, _POWER)) * measured.error
 
 
 def least_cases(margin: float, width: float, *, binary: bool) -> int | None:
@@ -306,11 +307,11 @@ def _chance_of_means(n: int, mean: Mean, margin: float, level: float) -> Callabl
         then = mean.of_more(cases / n)
         below, above = then.reach()
         passes = mean.value - (below - margin)
-        fails = min(-margin - above, float(special().ndtri(level / 2)) * then.error) - mean.value
+        fails = min(-margin - above, float(scipy.special.ndtri(level / 2)) * then.error) - mean.value
         new = 1 - n / cases
         spread = math.sqrt(new * then.error**2 + (new * _DOUBT * mean.error) ** 2)
         return (
-            float(special().ndtr(passes / spread) + special().ndtr(fails / spread))
+            float(scipy.special.ndtr(passes / spread) + scipy.special.ndtr(fails / spread))
             if spread
             else float(max(passes, fails) >= 0)
         )
@@ -329,7 +330,7 @@ def _chance_of_shares(measured: PairedResult, margin: float, level: float) -> Ca
         drawn = np.random.default_rng(SEED).multinomial(cases - n, shares)
         won, lost = wins + drawn[:, 0], losses + drawn[:, 1]
         distance = score_statistic(won, lost, cases, -margin)
-        p = 2 * special().bdtr(np.minimum(won, lost).astype(np.float64), won + lost, 0.5)
+        p = 2 * scipy.special.bdtr(np.minimum(won, lost).astype(np.float64), won + lost, 0.5)
         return float(((distance >= Z) | ((distance <= -Z) & (p <= level) & (won < lost))).mean())
 
     return chance

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
+import scipy
 
-from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, Mean, intervals, mean_of_influences, special
+from leadline.tasks.statistics.bounded_mean import CONFIDENCE, TAIL, Mean, intervals, mean_of_influences
 
 if TYPE_CHECKING:
     from leadline.tasks.statistics.bounded_mean import Floats, Ints
@@ -184,8 +185,8 @@ def clopper_pearson(share: float, n: float) -> tuple[float, float]:
         n: Number of observations, > 0; may be fractional (an effective number).
     """
     hits, misses = share * n, (1 - share) * n
-    low = 0.0 if share <= 0 else float(special().betaincinv(hits, misses + 1, TAIL))
-    high = 1.0 if share >= 1 else float(special().betaincinv(hits + 1, misses, 1 - TAIL))
+    low = 0.0 if share <= 0 else float(scipy.special.betaincinv(hits, misses + 1, TAIL))
+    high = 1.0 if share >= 1 else float(scipy.special.betaincinv(hits + 1, misses, 1 - TAIL))
     return low, high
 
 
@@ -196,7 +197,7 @@ def binomial_test(hits: int, n: int, share: float) -> float:
         n: All; without any the chance is 1.
         share: The chance of a hit.
     """
-    return float(special().bdtrc(hits - 1, n, share)) if hits else 1.0
+    return float(scipy.special.bdtrc(hits - 1, n, share)) if hits else 1.0
 
 
 def fisher_exact(hits: int, drawn: int, marked: int, n: int) -> float:
