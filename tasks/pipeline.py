@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,6 +89,16 @@ from leadline.tasks.store.vectors import ParquetVectors
 
 _NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")
 """Packages whose version can change a number; models and their packages are part of each configuration."""
+
+
+_LATER: Final = ("scipy.special", "scipy.cluster.hierarchy", "leadline.tasks.publish.exports.report_pages")
+"""What the steps after scoring import when they come to it."""
+
+
+def import_ahead() -> None:
+    """Import what the steps after scoring need, which takes 0.2 s and more, while there is nothing else to do."""
+    for name in _LATER:
+        import_module(name)
 
 
 @dataclass(frozen=True, slots=True)

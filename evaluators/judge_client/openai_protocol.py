@@ -1,12 +1,11 @@
 """The wire to servers that speak OpenAI's chat protocol: OpenAI itself, vLLM, Ollama, llama.cpp, gateways.
 
-What a server does not take is found out by asking it once: a JSON schema where ``structured`` is ``auto``, and
+What a server does not take is found out by asking it: a JSON schema where ``structured`` is ``auto``, and
 parameters that newer models refuse. It is remembered by server and model for as long as the process lives.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -71,23 +70,18 @@ class _Server:
 
     Attributes:
         takes_schemas: ``None`` until it is known.
-        asking: Done when the call that finds it out is.
         broken: Errors of the server itself before it is known.
         refused_schemas: Names of schemas that it refused although it may take others.
         refused_parameters: Parameters that it does not take.
     """
 
     takes_schemas: bool | None = None
-    asking: asyncio.Future[None] | None = None
     broken: int = 0
     refused_schemas: set[str] = field(default_factory=set)
     refused_parameters: set[str] = field(default_factory=set)
 
 
 _servers: dict[tuple[str, str], _Server] = {}
-
-if hasattr(os, "register_at_fork"):  # who asks just now is in the process that this one was forked from
-    os.register_at_fork(after_in_child=lambda: _servers.clear())
 
 
 class OpenAITransport:
@@ -142,34 +136,27 @@ class _Attempt:
         self._headers = _headers(config)
 
     async def ask_in_form(self, form: Mapping[str, Any]) -> Reply:
-        """Ask for a reply by a schema if the server takes one; the first such call finds out, and others wait for it.
+        """Ask for a reply by a schema, unless the server is known to take none; what comes tells it of later calls.
+
+        Those that are sent before it is known do not wait for one another: a refusal costs nothing, and a round trip
+        in which one call is made does.
 
         Args:
             form: The value of ``response_format``.
         """
         server, name = self._server, form["json_schema"]["name"]
-        if server.takes_schemas is None and server.asking is not None:
-            await asyncio.wait([server.asking])  # once: one after the other, calls to a silent server would take hours
-        if server.takes_schemas is not None:
-            taken = server.takes_schemas and name not in server.refused_schemas
-            return await (self._ask_with(form) if taken else self.ask())
-        asking = asyncio.get_running_loop().create_future()
-        server.asking = server.asking or asking
-        try:
-            reply = await self._ask_with(form)
-            server.takes_schemas = server.takes_schemas or name not in server.refused_schemas
-            return reply
-        finally:
-            if server.asking is asking:
-                server.asking = None
-            asking.set_result(None)
+        if server.takes_schemas is False or name in server.refused_schemas:
+            return await self.ask()
+        reply = await self._ask_with(form)
+        server.takes_schemas = server.takes_schemas or name not in server.refused_schemas
+        return reply
 
     async def _ask_with(self, form: Mapping[str, Any]) -> Reply:
         """Ask for a reply in a form; where the server refuses that form, and nothing else, ask without."""
         try:
             return await self.ask(form)
         except AttemptError as error:
-            about_form, unknown = _ABOUT_FORM.search(error.message) is not None, self._server.takes_schemas is None
+            about_form, unknown = _ABOUT_FORM.search(error.message) is not None, not self._server.takes_schemas
             broken = error.status is not None and error.status >= 500
             self._server.broken += broken and unknown and not (isinstance(error, Transient) and error.overloaded)
             told = about_form and (broken or error.status in _FORM_REFUSED)

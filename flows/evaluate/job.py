@@ -8,9 +8,11 @@ does is a function of the tasks room that takes paths and plain values.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any, Final, ParamSpec, TypeVar
 
 from leadline.evaluators.ground import ErrorCode, LeadlineError, UsageError, count, extensions, nouns
@@ -45,6 +47,9 @@ from leadline.tasks.wave_steps import StopQuestions, end_waves, look_after
 
 LONG_S: Final = 6 * 3600.0
 """Seconds of scoring after which judges are checked again at the end."""
+
+AHEAD_S: Final = 1.5
+"""Seconds of judging after which there is time to import what comes after it."""
 
 FINISHED: Final = "leadline.finished"
 """Group of entry points that are called with store, run, times and error at the end of a run; see :func:`_tell`."""
@@ -228,10 +233,11 @@ class _Evaluation:
             if any(chunk.lane == "gpu" and chunk.lane not in self._workers for chunk in planned.chunks):
                 require_device(self._settings)
             lanes, follow = self._open(planned.chunks)
-            if planned.waves:
-                self._score_in_waves(lanes, follow)
-            else:
-                self._steps.score(planned.chunks, lanes, self._retries, follow)
+            with _importing_ahead(planned.chunks):
+                if planned.waves:
+                    self._score_in_waves(lanes, follow)
+                else:
+                    self._steps.score(planned.chunks, lanes, self._retries, follow)
         if config.judges.trial_rows != ALL_ROWS:
             self._judge_further("plan further trials", pipeline.plan_further_trials)
             if config.attribute_flips:
@@ -416,6 +422,21 @@ def _tell(store: Store, run: Run, timeline: Timeline, error: Exception | None = 
         else:
             if facts and error is None:
                 run.update(facts)
+
+
+@contextmanager
+def _importing_ahead(chunks: Iterable[Chunk]) -> Iterator[None]:
+    """Import what concluding a run needs while judges are waited for, once the models beside them are loaded."""
+    if not any(chunk.lane == "judge" for chunk in chunks):
+        yield
+        return
+    timer = Timer(AHEAD_S, pipeline.import_ahead)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _follow(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Event
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from leadline.evaluators.core import Lane
 from leadline.evaluators.ground import UsageError
 from leadline.flows.dispatch.lanes import open_lanes
-from leadline.flows.evaluate import steps
+from leadline.flows.evaluate import job, steps
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
 from leadline.flows.evaluate.steps import EvaluationSteps, Retries
 from leadline.flows.shared.settings import Dispatch
+from leadline.tasks import pipeline
 from leadline.tasks.ground.timeline import PARTS
 from leadline.tasks.plan.jobs import Chunk
 from leadline.tasks.score.chunk import ChunkResult
@@ -35,6 +38,22 @@ def test_an_evaluation_needs_no_prefect(tmp_path: Path) -> None:
     assert (first.computed, first.reused) == (20, 0)
     assert (second.computed, second.reused) == (0, 20)
     assert first.report.exists()
+
+
+@pytest.mark.parametrize(("lane", "imports"), [("judge", True), ("cpu", False)])
+def test_what_comes_after_scoring_is_imported_while_judges_are_waited_for(
+    lane: Lane, imports: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = Event()
+    monkeypatch.setattr(job, "AHEAD_S", 0.0)
+    monkeypatch.setattr(pipeline, "import_ahead", imported.set)
+    chunk = Chunk("store", "run", "dataset", lane, number=0, first=0, last=0, rows=1, scores=1)
+    with job._importing_ahead([chunk]):
+        assert imported.wait(10 if imports else 0.1) is imports
+
+
+def test_all_that_is_imported_ahead_is_there() -> None:
+    pipeline.import_ahead()
 
 
 def test_a_run_records_where_its_time_went(tmp_path: Path) -> None:
