@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from leadline.evaluators.ground import ErrorCode, StoreError, UsageError
-from leadline.tasks.analyse.clusters import perturbation_clusters
+from leadline.tasks.analyse.clusters import numbered, perturbation_clusters
 from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, MetricInfo, ModelPair
 from leadline.tasks.db import (
     DATASET_TABLES,
@@ -97,8 +97,7 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
     temporary = store.root / "tmp"
     temporary.mkdir(exist_ok=True)
     threads = [threads_for(run.read_current()) for run in (baseline, candidate)]
-    with connect(threads=None if None in threads else 1) as connection:
-        connection.execute(f"SET temp_directory = {literal(temporary)}")
+    with connect(threads=None if None in threads else 1, spill=temporary) as connection:
         connection.execute("SET preserve_insertion_order = false")
         catalogs: dict[str, str] = {}
         for side, run in zip(SIDES, (baseline, candidate), strict=True):
@@ -106,7 +105,9 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
                 catalogs[run.id] = _attach(connection, store, run, f"{side}_run")
             _create_views(connection, store, run, side, catalogs[run.id])
         connection.execute(sql("compare/cases"))
-        links = " UNION ALL ".join(sql("compare/copies").format(side=side) for side in SIDES)
+        # Of one dataset both sides have the same.
+        of_sides = SIDES if len({run.read_current()["dataset"] for run in (baseline, candidate)}) > 1 else SIDES[:1]
+        links = " UNION ALL ".join(sql("compare/copies").format(side=side) for side in of_sides)
         connection.register("families", perturbation_clusters(connection, links))
         yield connection
 
@@ -263,9 +264,14 @@ def _read_values(connection: DuckDBPyConnection, metrics: int) -> list[Values]:
 def number_clusters(family: Ints) -> Ints | None:
     """Number clusters from 0 without gaps; a case of family -1 is a cluster of its own. ``None`` where all are."""
     alone = family < 0
-    names = np.where(alone, -1 - np.arange(len(family)), family)
-    distinct, clusters = np.unique(names, return_inverse=True)
-    return None if len(distinct) == len(family) else clusters.astype(np.int64)
+    singles = int(alone.sum())
+    distinct, of_families = numbered(family[~alone])
+    if singles + len(distinct) == len(family):
+        return None
+    clusters = np.empty(len(family), dtype=np.int64)
+    clusters[alone] = np.arange(singles)[::-1]
+    clusters[~alone] = singles + of_families
+    return clusters
 
 
 def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow], metric: MetricInfo) -> list[ChangedRow]:

@@ -72,6 +72,9 @@ _MOST_MEGABYTES: Final = 1_536
 """Memory that the database of a run may take before it goes to disk, beside itself in the store, however large the
 machine is: NumPy, Python and the report have the rest of the 2 GiB that a run of 10,000,000 rows keeps to."""
 
+_MOST_IN_MEMORY: Final = 1_024
+"""The same for a database that compares two runs: the values of a metric and the families of cases lie beside it."""
+
 _MOST_SHARE: Final = 0.25
 """Share of a small machine's memory that it may take, 80 % by default: processes that score, models and other runs are
 on the machine too."""
@@ -103,18 +106,28 @@ def literal(path: Path) -> str:
 
 
 def connect(
-    database: Path | None = None, *, read_only: bool = False, threads: int | None = None, block_size: int | None = None
+    database: Path | None = None,
+    *,
+    read_only: bool = False,
+    threads: int | None = None,
+    block_size: int | None = None,
+    spill: Path | None = None,
 ) -> DuckDBPyConnection:
     """Open a database, in memory without a path, as a program does: with no progress bar on standard output.
 
     Args:
         block_size: Bytes of a block of a new file; each of its tables takes a block or more.
+        spill: Folder to which one in memory goes beyond the memory that a run's may take; without, it takes what it
+            needs.
     """
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {} if threads is None else {"threads": threads}
-    if database is not None:
-        config["memory_limit"] = f"{min(_MOST_MEGABYTES, int(_MOST_SHARE * megabytes_here()))}MiB"
+    if spill is not None:
+        config["temp_directory"] = str(spill)
+    if database is not None or spill is not None:
+        most = _MOST_MEGABYTES if spill is None else _MOST_IN_MEMORY
+        config["memory_limit"] = f"{min(most, int(_MOST_SHARE * megabytes_here()))}MiB"
     if block_size is not None:
         config["default_block_size"] = str(block_size)
     connection = duckdb.connect(str(database or ":memory:"), read_only=read_only, config=config)

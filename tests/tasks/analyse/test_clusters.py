@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from leadline.tasks.analyse.clusters import perturbation_clusters
+from leadline.tasks.analyse.clusters import numbered, perturbation_clusters
 from leadline.tasks.db import attach_dataset, sql
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.store.store import Store
@@ -33,6 +33,13 @@ def test_families_are_the_connected_components_of_the_links(links: list[tuple[in
         ends = np.searchsorted(cases, links)
         graph = coo_array((np.ones(len(links)), (ends[:, 0], ends[:, 1])), shape=(len(cases), len(cases)))
         assert found["family"].tolist() == connected_components(graph, directed=False)[1].tolist()
+
+
+@given(st.lists(st.integers(0, 60), max_size=40))
+def test_distinct_numbers_and_their_places_are_those_of_numpy(ids: list[int]) -> None:
+    numbers = np.array(ids, dtype=np.int64)
+    found, wanted = numbered(numbers), np.unique(numbers, return_inverse=True)
+    assert [values.tolist() for values in found] == [values.tolist() for values in wanted]
 
 
 def test_trials_of_a_conversation_are_a_family_where_it_says_what_is_expected(tmp_path: Path) -> None:

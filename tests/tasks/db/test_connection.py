@@ -111,15 +111,20 @@ def test_a_database_in_use_as_a_whole_is_left_alone(tmp_path: Path) -> None:
     assert not compact(tmp_path / "run.duckdb")
 
 
-@pytest.mark.parametrize(("container", "limit"), [("2097152000", "500.0 MiB"), ("max", "1.5 GiB")])
+@pytest.mark.parametrize(
+    ("container", "limit", "compared"), [("2097152000", "500.0 MiB", "500.0 MiB"), ("max", "1.5 GiB", "1.0 GiB")]
+)
 def test_a_runs_database_takes_a_quarter_of_a_small_container_and_no_more_of_a_large_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: str, limit: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: str, limit: str, compared: str
 ) -> None:
     (tmp_path / "memory.max").write_text(f"{container}\n")
     monkeypatch.setattr(opening, "_OF_CONTAINER", (tmp_path / "memory.max", tmp_path / "missing"))
     monkeypatch.setattr(opening.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 6_000_000}.__getitem__)
     with connect(tmp_path / "run.duckdb") as connection:
         assert connection.execute("SELECT current_setting('memory_limit')").fetchall() == [(limit,)]
+    with connect(spill=tmp_path / "spill") as connection:
+        settings = connection.execute("SELECT current_setting('memory_limit'), current_setting('temp_directory')")
+        assert settings.fetchall() == [(compared, str(tmp_path / "spill"))]
 
 
 def test_a_small_runs_database_is_small(tmp_path: Path) -> None:
