@@ -417,9 +417,9 @@ class Store:
         return self.root / "vectors" / model
 
     def new_run(self) -> Run:
-        """Make the folder of a new run; its id sorts by time."""
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        run = self.run(f"{stamp}-{secrets.token_hex(3)}")
+        """Make the folder of a new run; its id sorts by time, to a quarter of a millisecond, and ends by chance."""
+        now = datetime.now(UTC)
+        run = self.run(f"{now:%Y%m%d-%H%M%S}-{now.microsecond * 4096 // 1_000_000:03x}{secrets.randbelow(4096):03x}")
         run.path.mkdir(parents=True)
         if self.remote:
             (run.path / OWN).touch()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from leadline.evaluators.ground import StoreError, UsageError
 from leadline.tasks.store.store import Store
+
+
+def test_runs_of_the_same_second_are_in_the_order_in_which_they_were_begun(tmp_path: Path) -> None:
+    store, begun = Store.open(tmp_path), []
+    for _ in range(20):
+        begun.append(store.new_run().id)
+        time.sleep(0.001)
+    assert begun == sorted(begun)
 
 
 def test_a_folder_that_it_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
