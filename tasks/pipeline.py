@@ -90,7 +90,6 @@ from leadline.tasks.store.vectors import ParquetVectors
 _NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")
 """Packages whose version can change a number; models and their packages are part of each configuration."""
 
-
 _LATER: Final = ("scipy.special", "scipy.cluster.hierarchy", "leadline.tasks.publish.exports.report_pages")
 """What the steps after scoring import when they come to it."""
 

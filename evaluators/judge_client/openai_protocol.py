@@ -147,24 +147,29 @@ class _Attempt:
         server, name = self._server, form["json_schema"]["name"]
         if server.takes_schemas is False or name in server.refused_schemas:
             return await self.ask()
-        reply = await self._ask_with(form)
-        server.takes_schemas = server.takes_schemas or name not in server.refused_schemas
-        return reply
+        return await self._ask_with(form)
 
     async def _ask_with(self, form: Mapping[str, Any]) -> Reply:
         """Ask for a reply in a form; where the server refuses that form, and nothing else, ask without."""
+        server, name = self._server, form["json_schema"]["name"]
         try:
-            return await self.ask(form)
+            reply = await self.ask(form)
         except AttemptError as error:
-            about_form, unknown = _ABOUT_FORM.search(error.message) is not None, not self._server.takes_schemas
+            about_form, unknown = _ABOUT_FORM.search(error.message) is not None, not server.takes_schemas
             broken = error.status is not None and error.status >= 500
-            self._server.broken += broken and unknown and not (isinstance(error, Transient) and error.overloaded)
+            server.broken += broken and unknown and not (isinstance(error, Transient) and error.overloaded)
             told = about_form and (broken or error.status in _FORM_REFUSED)
-            likely = unknown and (error.status in _FORM_REFUSED or (broken and self._server.broken >= _OFTEN))
+            likely = unknown and (error.status in _FORM_REFUSED or (broken and server.broken >= _OFTEN))
             if not told and not likely:
                 raise
+        else:
+            server.takes_schemas = True
+            server.refused_schemas.discard(name)
+            return reply
         reply = await self.ask()
-        self._server.refused_schemas.add(form["json_schema"]["name"])
+        if told or not server.takes_schemas:  # else calls beside this one have shown that it takes them
+            server.takes_schemas = bool(server.takes_schemas)
+            server.refused_schemas.add(name)
         return reply
 
     async def ask(self, form: Mapping[str, Any] | None = None) -> Reply:

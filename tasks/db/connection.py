@@ -117,7 +117,7 @@ def connect(
 
     Args:
         block_size: Bytes of a block of a new file; each of its tables takes a block or more.
-        spill: Folder to which one in memory goes beyond the memory that a run's may take; without, it takes what it
+        spill: Folder to which one in memory goes beyond 1 GiB, or a quarter of the machine; without, it takes what it
             needs.
     """
     import duckdb

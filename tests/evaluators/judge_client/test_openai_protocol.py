@@ -347,6 +347,24 @@ async def test_a_server_that_breaks_at_every_schema_and_does_not_say_so_is_asked
     assert [by_schema(body) for body in endpoint.bodies] == [True, True, True, False, False]
 
 
+@pytest.mark.parametrize("hasty", ["failures", "retries"])
+async def test_first_calls_that_fail_for_other_reasons_cost_a_server_that_takes_schemas_nothing(hasty: str) -> None:
+    failing = iter([http(b"oops", 500)] * 4)
+
+    def answer(head: bytes, body: bytes) -> bytes | list[bytes]:
+        slow = [http(said())[:5], http(said())[5:]]
+        if not by_schema(body):
+            return http(said()) if hasty == "retries" else slow
+        return next(failing, slow)
+
+    async with answering(answer) as endpoint:
+        await asyncio.gather(*(send(endpoint, SCHEMA) for _ in range(12)), return_exceptions=True)
+        begun = len(endpoint.bodies)
+        await asyncio.gather(*(send(endpoint, SCHEMA) for _ in range(4)))
+    assert begun > 12  # some were asked again without a schema
+    assert all(by_schema(body) for body in endpoint.bodies[begun:])
+
+
 async def test_one_schema_that_a_server_cannot_take_costs_the_others_nothing() -> None:
     class Odd(BaseModel):
         odd: str
