@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary, finalize
 
 import pyarrow as pa
 
@@ -22,41 +23,79 @@ from leadline.tasks.load.readers._parquet_process import STOPPED
 from leadline.tasks.load.readers.tables import TableRecords, Unclear, values_of
 
 if TYPE_CHECKING:
-    from leadline.tasks.load.source import SourceFile
+    from leadline.tasks.load.source import OpenFile, SourceFile
 
 _PROGRAM: Final = Path(__file__).with_name("_parquet_process.py")
 _BATCH_BYTES: Final = 32 * MIB
 
 
+class _Reading:
+    """A process that reads a file, from its start; it ends with the last reference to this.
+
+    Attributes:
+        process: The process.
+        sent: What it sends.
+        errors: Its errors: a pipe that nobody reads meanwhile could fill.
+    """
+
+    def __init__(self, source: SourceFile) -> None:
+        limits = (MAX_ROWS, max(FREE_EXPANSION, MAX_EXPANSION * source.size), MAX_RECORD, _BATCH_BYTES)
+        command = [sys.executable, "-P", str(_PROGRAM), "/dev/stdin", *map(str, (source.size, *limits))]
+        self.errors = TemporaryFile()  # noqa: SIM115 - closed with the process
+        self.process = subprocess.Popen(  # noqa: S603 - our own program
+            command, stdin=_file(source).number, stdout=subprocess.PIPE, stderr=self.errors
+        )
+        assert isinstance(self.process.stdout, BufferedReader)  # noqa: S101 - for the type checker
+        self.sent = self.process.stdout
+        self.close = finalize(self, _end, self.process, self.errors)
+
+
+def _file(source: SourceFile) -> OpenFile:
+    assert source.opened is not None  # noqa: S101 - for the type checker: a folder is no table
+    return source.opened
+
+
+def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    process.kill()
+    with process, errors:
+        pass
+
+
+_begun: Final[WeakKeyDictionary[OpenFile, _Reading]] = WeakKeyDictionary()
+"""Files of which only the columns were asked for: the process goes on to the first rows meanwhile."""
+
+
 def column_names(source: SourceFile) -> list[str]:
     """Return the names of the table's columns; none if the file is broken."""
-    with TemporaryFile() as errors, _reader(source, errors) as (_, out):
-        try:
-            return list(pa.ipc.open_stream(out).schema.names)
-        except (pa.ArrowException, OSError):
-            return []
+    reading = _Reading(source)
+    try:
+        names = list(pa.ipc.open_stream(reading.sent).read_all().schema.names)
+    except (pa.ArrowException, OSError):
+        return []
+    _begun[_file(source)] = reading
+    return names
 
 
 def read_parquet(source: SourceFile, faults: Faults) -> Iterator[Block]:
     """Read rows in batches; a damaged file is noted, and what was read before the damage is kept."""
-    with TemporaryFile() as errors, _reader(source, errors) as (process, out):
-        row, ended = 0, ""
-        try:
-            for batch in _sent(out):
-                rows = range(row + 1, row + 1 + batch.num_rows)
-                yield Block(partial(_items, batch, rows, faults), partial(_table, batch, rows))
-                row += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            ended = str(error).splitlines()[0]
-        out.close()  # it ends where it still has something to say
-        process.wait()
-        errors.seek(0)
-        why = errors.read().rpartition(b"\n")[2]
-    if process.returncode == STOPPED:
+    reading = _begun.pop(_file(source), None) or _Reading(source)
+    row, ended = 0, ""
+    try:
+        for batch in _sent(reading.sent):
+            rows = range(row + 1, row + 1 + batch.num_rows)
+            yield Block(partial(_items, batch, rows, faults), partial(_table, batch, rows))
+            row += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        ended = str(error).splitlines()[0]
+    reading.sent.close()  # it ends where it still has something to say
+    code = reading.process.wait()
+    reading.errors.seek(0)
+    why = reading.errors.read().rpartition(b"\n")[2]
+    reading.close()
+    if code == STOPPED:
         _note(json.loads(why), faults)
-    elif process.returncode or ended:
-        signal = -process.returncode
-        reason = f"the process that reads it was ended by signal {signal}" if signal > 0 else ended
+    elif code or ended:
+        reason = f"the process that reads it was ended by signal {-code}" if code < 0 else ended
         faults.lose()
         faults.add(None, "", f"the Parquet file is damaged or encrypted: {reason or 'it cannot be read'}")
 
@@ -70,28 +109,8 @@ def _note(said: dict[str, Any], faults: Faults) -> None:
         faults.stop(Place(said["row"]), "", said["message"])
 
 
-@contextmanager
-def _reader(source: SourceFile, errors: IO[bytes]) -> Iterator[tuple[subprocess.Popen[bytes], BufferedReader]]:
-    """Start the process that reads a file, for the length of a ``with``; yields it with what it sends.
-
-    Args:
-        errors: Takes its errors: a pipe that nobody reads meanwhile could fill.
-    """
-    assert source.opened is not None  # noqa: S101 - for the type checker: a folder is no table
-    limits = (MAX_ROWS, max(FREE_EXPANSION, MAX_EXPANSION * source.size), MAX_RECORD, _BATCH_BYTES)
-    command = [sys.executable, "-P", str(_PROGRAM), "/dev/stdin", *map(str, (source.size, *limits))]
-    with subprocess.Popen(  # noqa: S603 - our own program
-        command, stdin=source.opened.number, stdout=subprocess.PIPE, stderr=errors
-    ) as process:
-        try:
-            assert isinstance(process.stdout, BufferedReader)  # noqa: S101 - for the type checker
-            yield process, process.stdout
-        finally:
-            process.kill()
-
-
 def _sent(out: BufferedReader) -> Iterator[Any]:
-    """Yield the batches that it sends: its first stream has the columns alone, then each row group has one."""
+    """Yield the batches that it sends: each row group is a stream; one of the columns alone may be before them."""
     while out.peek(1):
         yield from pa.ipc.open_stream(out)
 
