@@ -48,7 +48,7 @@ FREE_EXPANSION: Final = 1024 * MIB
 BATCH_ROWS: Final = 16_384
 """Records that are staged together."""
 
-BATCH_BYTES: Final = 16 * MIB
+BATCH_BYTES: Final = 8 * MIB
 """Text that is staged together."""
 
 MAX_UNSHARED: Final = 64 * MIB

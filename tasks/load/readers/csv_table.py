@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -27,8 +27,8 @@ _REPLACED: Final = "\ufffd"
 _MAX_COLUMNS: Final = 10_000
 _BYTES: Final = "latin-1"
 """How a file that is not UTF-8 is read: every byte is a character, and so no row stops the reader."""
-PARSED_BYTES: Final = MAX_CSV_ROW
-"""Bytes that are parsed together; a longer row cannot be."""
+PARSED_BYTES: Final = 2 * MIB
+"""Bytes that are parsed together; a file that this is too little for is read again, in blocks of the longest row."""
 
 
 def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
@@ -40,45 +40,25 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
     ragged: dict[int, str] = {}
 
     def on_ragged(row: Any) -> str:
-        ragged[row.number] = f"the row has {count(row.actual_columns, 'cell')}, the header has {row.expected_columns}"
-        text = (row.text or "").replace('""', '"')
-        faults.lose(text if is_utf8 else text.encode(_BYTES))
+        if row.number not in ragged:
+            cells, wanted = count(row.actual_columns, "cell"), row.expected_columns
+            ragged[row.number] = f"the row has {cells}, the header has {wanted}"
+            text = (row.text or "").replace('""', '"')
+            faults.lose(text if is_utf8 else text.encode(_BYTES))
         return "skip"
 
-    slots = [str(index) for index in range(len(names))]
+    before = 0
     last: tuple[int, Any] | None = None
     try:
-        with source.open() as file:
-            file.read(len(separator_line(source.head)))
-            batches = arrow.open_csv(
-                file,
-                read_options=arrow.ReadOptions(
-                    use_threads=False,
-                    block_size=PARSED_BYTES,
-                    column_names=slots,
-                    skip_rows_after_names=1,
-                    encoding="utf8" if is_utf8 else _BYTES,
-                ),
-                parse_options=arrow.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_ragged
-                ),
-                convert_options=arrow.ConvertOptions(
-                    column_types=dict.fromkeys(slots, pa.string()),
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )
-            before = 0
-            for batch in batches:
-                rows = _rows(before, batch.num_rows, ragged)
-                step = max(1, batch.num_rows * BLOCK_BYTES // max(1, batch.nbytes))
-                for first in range(0, batch.num_rows, step):
-                    part, its = batch.slice(first, step), rows[first : first + step]
-                    items = partial(_items, part, names, its, faults, is_utf8=is_utf8)
-                    yield Block(items, partial(_table, part, names, its)) if is_utf8 else Block(items)
-                if rows:
-                    before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
+        for batch in _batches(source, delimiter, len(names), on_ragged, is_utf8=is_utf8):
+            rows = _rows(before, batch.num_rows, ragged)
+            step = max(1, batch.num_rows * BLOCK_BYTES // max(1, batch.nbytes))
+            for first in range(0, batch.num_rows, step):
+                part, its = batch.slice(first, step), rows[first : first + step]
+                items = partial(_items, part, names, its, faults, is_utf8=is_utf8)
+                yield Block(items, partial(_table, part, names, its)) if is_utf8 else Block(items)
+            if rows:
+                before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
         if quotes % 2 and last is not None and _is_open(source, last[1], "utf-8" if is_utf8 else _BYTES):
             faults.lose()
             faults.add(
@@ -92,6 +72,48 @@ def read_csv(source: SourceFile, faults: Faults) -> Iterator[Block]:
         faults.add(None, "", message)
     for number, message in sorted(ragged.items()):
         faults.add(Place(number - 1), "", f"{message}; a quote may be left open")
+
+
+def _batches(
+    source: SourceFile, delimiter: str, columns: int, on_ragged: Callable[[Any], str], *, is_utf8: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows below the header, in small blocks as far as these hold a row.
+
+    Args:
+        columns: How many there are; they are named by their places.
+        on_ragged: Is told of a row with too few or too many cells, of some rows twice, and says what becomes of it.
+
+    Raises:
+        ArrowInvalid: The file cannot be read on from here.
+    """
+    slots = [str(place) for place in range(columns)]
+    encoding = "utf8" if is_utf8 else _BYTES
+    parsing = arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_ragged)
+    converting = arrow.ConvertOptions(
+        column_types=dict.fromkeys(slots, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    yielded = 0
+    for size in (PARSED_BYTES, MAX_CSV_ROW):
+        reading = arrow.ReadOptions(
+            use_threads=False, block_size=size, column_names=slots, skip_rows_after_names=1, encoding=encoding
+        )
+        again = yielded
+        try:
+            with source.open() as file:
+                file.read(len(separator_line(source.head)))
+                for batch in arrow.open_csv(file, reading, parsing, converting):
+                    new = batch.slice(min(again, batch.num_rows))
+                    again -= batch.num_rows - new.num_rows
+                    if new.num_rows:
+                        yield new
+                        yielded += new.num_rows
+            return
+        except pa.ArrowInvalid:
+            if size == MAX_CSV_ROW:
+                raise
 
 
 def _rows(before: int, count: int, ragged: Collection[int]) -> Sequence[int]:
@@ -175,7 +197,7 @@ def _look_through(source: SourceFile, faults: Faults) -> tuple[int, bool]:
     quotes = 0
     is_utf8 = True
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line, length = 1, 0
+    before = length = 0
     with source.open() as file:
         while True:
             data = file.read(MIB)
@@ -190,10 +212,16 @@ def _look_through(source: SourceFile, faults: Faults) -> tuple[int, bool]:
             newline = data.rfind(b"\n")
             length = length + len(data) if newline < 0 else len(data) - newline - 1
             if length > MAX_CSV_ROW:
-                faults.add(None, "", f"line {line} is longer than {MAX_CSV_ROW // MIB} MiB")
+                faults.add(None, "", f"line {_line_at(source, before)} is longer than {MAX_CSV_ROW // MIB} MiB")
                 break
-            line += data.count(b"\n")
+            before += len(data)
     return quotes, is_utf8
+
+
+def _line_at(source: SourceFile, size: int) -> int:
+    """Return the number of the line in which a file's first bytes end."""
+    with source.open() as file:
+        return 1 + sum(file.read(MIB).count(b"\n") for _ in range(0, size, MIB))
 
 
 def _is_broken(names: list[str], head: bytes, faults: Faults) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import json
 import os
 import shlex
+import subprocess
 import threading
 import zipfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -19,9 +22,10 @@ from pyarrow.parquet import encryption
 
 from leadline.evaluators.ground import DatasetError
 from leadline.tasks.load.dataset import load_dataset
+from leadline.tasks.load.limits import MIB
 from leadline.tasks.load.source import SourceFile
 from leadline.tasks.store.store import Store
-from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, write
+from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, write
 
 GOOD: dict[str, Any] = {"case": "c1", "model": "m", "question": "Q", "actual_answer": "A"}
 
@@ -132,6 +136,21 @@ def test_ragged_and_repeated_columns_of_csv_are_refused(tmp_path: Path) -> None:
     assert fault == "case: the header names this column more than once"
 
 
+def test_a_row_that_is_longer_than_a_block_of_csv_is_read_once(tmp_path: Path) -> None:
+    answers = ["short" * 200] * 3000 + ["long" * MIB, "the last"]
+    text = "".join(f"{number},{answer}\n" for number, answer in enumerate(answers))
+    read = rows(load(tmp_path, "d.csv", "case,actual_answer\n" + text))
+    assert [row["actual_answer"] for row in read.values()] == answers
+    (tmp_path / "ragged").mkdir()
+    found = faults(tmp_path / "ragged", "d.csv", "case,actual_answer\n1\n" + text + "9\n")
+    assert [fault.split(": ")[0] for fault in found] == ["row 1", "row 3004"]
+
+
+def test_a_line_of_csv_that_is_too_long_is_said_with_its_number(tmp_path: Path) -> None:
+    lines = ["case,actual_answer", *["1,A"] * 500_000, "2," + "x" * 17 * MIB]
+    assert faults(tmp_path, "d.csv", "\n".join(lines)) == ["line 500002 is longer than 16 MiB"]
+
+
 @pytest.mark.parametrize("tail", ['2,"never closed\n3,B\n', '2,"never ""closed""\n3,B', '2,"'])
 def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, tail: str) -> None:
     (fault,) = faults(tmp_path, "d.csv", "case,actual_answer\n1,A\n" + tail)
@@ -190,6 +209,18 @@ def test_an_encrypted_parquet_file_is_refused_though_the_library_aborts(
         writer.write_table(table)
     (fault,) = faults(tmp_path, "d.parquet", (tmp_path / "made").read_bytes())
     assert "encrypted" in fault
+
+
+def test_one_process_reads_a_parquet_file_and_none_is_left(tmp_path: Path) -> None:
+    content = as_parquet([{"case": f"{number}", "actual_answer": "A" * 500} for number in range(1000)], tmp_path)
+    path, store = write(tmp_path, "d.parquet", content), Store.open(tmp_path / "store")
+    begun = []
+    start = subprocess.Popen
+    with mock.patch.object(subprocess, "Popen", lambda *a, **k: begun.append(start(*a, **k)) or begun[-1]):
+        for reused in (False, True):  # the second sends rows that nobody reads, which keeps it from ending by itself
+            assert load_dataset(store, path).reused is reused
+    gc.collect()
+    assert [process.returncode is not None for process in begun] == [True, True]
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
