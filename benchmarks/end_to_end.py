@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -164,11 +165,11 @@ def plain_answers(path: Path, rows: int) -> Path:
     return path
 
 
-def judged_answers(path: Path, cases: int) -> Path:
-    """Write RAG answers of one system, each with three chunks of context."""
+def judged_answers(path: Path, cases: int, first: int = 0) -> Path:
+    """Write RAG answers of one system, each with three chunks of context; others for another first number."""
     text = "The harbour was dredged to a depth of nine metres in 1931, and again in 1968 after the flood. " * 6
     with path.open("w", encoding="utf-8") as file:
-        for number in range(cases):
+        for number in range(first, first + cases):
             row = {
                 "case": f"c{number}", "model": "m", "question": f"How deep is berth {number}?",
                 "expected_answer": f"Berth {number} is nine metres deep.",
@@ -267,29 +268,35 @@ class Bench:
             self.tell(f"200 rows x bleu, rouge, server {server}", found, limit)
 
     def judged(self, peers: Mapping[str, str]) -> None:
-        """Four evaluators that ask a judge, beside other tools."""
+        """Four evaluators that ask a judge, beside other tools.
+
+        A store that has met the judge's server knows how many calls it takes; other tools are told, or find out.
+        """
         cases = judged_answers(self.fresh("judged.jsonl"), CASES)
         ways = {f"{name}, {how}": (name, places) for name in peers for how, places in AS.items()}
         walls: dict[str, list[float]] = {way: [] for way in ways}
-        kept, none = [], []
-        with running(LATENCY_S, IN_FLIGHT) as endpoint, self._judging(endpoint) as home:
-            alone = Home(home.folder, "none")
-            self._ask(home, endpoint, cases)
-            for _ in range(self._runs):
-                kept.append(self._ask(home, endpoint, cases))
-                none.append(self._ask(alone, endpoint, cases))
+        found: dict[tuple[str, str], list[tuple[Timed, Stats]]] = defaultdict(list)
+        with running(LATENCY_S, IN_FLIGHT) as endpoint, self._judging(endpoint) as kept:
+            homes = {"kept": kept, "none": Home(kept.folder, "none")}
+            met = str(self.fresh("store"))
+            self._ask(kept, endpoint, cases, store=met)
+            for number in range(self._runs):
+                for at, (server, home) in enumerate(homes.items(), 2 * number + 1):
+                    found[server, "new"].append(self._ask(home, endpoint, cases))
+                    others = judged_answers(self.fresh("judged.jsonl"), CASES, first=at * CASES)
+                    found[server, "known"].append(self._ask(home, endpoint, others, store=met))
                 for way, (name, places) in ways.items():
                     walls[way].append(self._ask_peer(name, peers[name], endpoint, cases, places))
-        for server, found, limit in (("kept", kept, 7.5), ("none", none, 6.5)):
-            self.tell(
-                f"judged, {CASES} cases x {', '.join(JUDGED)}, server {server}", [each for each, _ in found], limit
-            )
-            self._tell_calls(found)
-        ours = median(each.wall for each, _ in kept)
-        for name, measured in walls.items():
-            least = AHEAD[ways[name][0]]
-            times = verdict(f"times as long as Leadline ({median(measured):.1f} s)", median(measured) / ours, least)
-            print(f"    {name}: {times}")
+        for (server, judge), each in found.items():
+            limit = {"kept": 7.5, "none": 6.5}[server]
+            told = f"judged, {CASES} cases x {', '.join(JUDGED)}, server {server}"
+            self.tell(told + (", judge known" if judge == "known" else ""), [one for one, _ in each], limit)
+            self._tell_calls(each)
+        for way, measured in walls.items():
+            name, places = ways[way]
+            theirs = median(measured)
+            ours = median(each.wall for each, _ in found["kept", "known" if places else "new"])
+            print(f"    {way}: {verdict(f'times as long as Leadline ({theirs:.1f} s)', theirs / ours, AHEAD[name])}")
 
     def faults(self) -> None:
         """The judged suite where calls fail."""
@@ -388,14 +395,12 @@ class Bench:
             yield home
 
     def _ask(
-        self, home: Home, endpoint: Remote, cases: Path, evaluators: Sequence[str] = JUDGED
+        self, home: Home, endpoint: Remote, cases: Path, evaluators: Sequence[str] = JUDGED, store: str = ""
     ) -> tuple[Timed, Stats]:
-        """Evaluate with the judge; return the time, and what came to the endpoint."""
+        """Evaluate with the judge, by default in a new store; return the time, and what came to the endpoint."""
         endpoint.reset()
-        store = str(self.fresh("store"))
-        timed = home.leadline(
-            "evaluate", str(cases), "-e", ",".join(evaluators), "--embedder", "offline", "--json", "--store", store
-        )
+        arguments = ["evaluate", str(cases), "-e", ",".join(evaluators), "--embedder", "offline", "--json", "--store"]
+        timed = home.leadline(*arguments, store or str(self.fresh("store")))
         stats = endpoint.stats()
         if timed.said["unscored"] and not stats.faults:
             raise SystemExit(f"{timed.said['unscored']} scores are missing")
