@@ -55,7 +55,7 @@ LOOPED = 10_000
 """Rows that plain loops score beside them."""
 IN_FLIGHT: Final = 64
 LATENCY_S, QUICK_S, MODEL_S = 0.3, 0.05, 0.1
-CASES, MANY, COLLECTED = 200, 1_000, 1_200
+CASES, MANY, COLLECTED = 200, 4_000, 1_200
 AS: Final = {f"{IN_FLIGHT} at a time": IN_FLIGHT, "as it comes": 0}
 """How other tools are run: with as many calls in flight as Leadline, and with their own defaults."""
 AHEAD: Final = {"ragas": 1.8, "deepeval": 5.0}
