@@ -80,7 +80,7 @@ def _batches(
     """Yield the rows below the header, in small blocks as far as these hold a row.
 
     Args:
-        columns: How many there are; they are named by their places.
+        columns: Their number; they are named by their places.
         on_ragged: Is told of a row with too few or too many cells, of some rows twice, and says what becomes of it.
 
     Raises:

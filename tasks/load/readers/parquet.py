@@ -29,11 +29,11 @@ _PROGRAM: Final = Path(__file__).with_name("_parquet_process.py")
 _BATCH_BYTES: Final = 32 * MIB
 
 
-class _Reading:
+class _ReadingProcess:
     """A process that reads a file, from its start; it ends with the last reference to this.
 
     Attributes:
-        process: The process.
+        process: Its handle, with the exit code.
         sent: What it sends.
         errors: Its errors: a pipe that nobody reads meanwhile could fill.
     """
@@ -61,13 +61,13 @@ def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         pass
 
 
-_begun: Final[WeakKeyDictionary[OpenFile, _Reading]] = WeakKeyDictionary()
+_begun: Final[WeakKeyDictionary[OpenFile, _ReadingProcess]] = WeakKeyDictionary()
 """Files of which only the columns were asked for: the process goes on to the first rows meanwhile."""
 
 
 def column_names(source: SourceFile) -> list[str]:
     """Return the names of the table's columns; none if the file is broken."""
-    reading = _Reading(source)
+    reading = _ReadingProcess(source)
     try:
         names = list(pa.ipc.open_stream(reading.sent).read_all().schema.names)
     except (pa.ArrowException, OSError):
@@ -78,7 +78,7 @@ def column_names(source: SourceFile) -> list[str]:
 
 def read_parquet(source: SourceFile, faults: Faults) -> Iterator[Block]:
     """Read rows in batches; a damaged file is noted, and what was read before the damage is kept."""
-    reading = _begun.pop(_file(source), None) or _Reading(source)
+    reading = _begun.pop(_file(source), None) or _ReadingProcess(source)
     row, ended = 0, ""
     try:
         for batch in _sent(reading.sent):
