@@ -14,6 +14,7 @@ import click
 from leadline.evaluators.ground import ErrorCode, UsageError, from_home, in_bytes
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
+from leadline.plugins.ops.maintenance.contents import Contents
 from leadline.tasks.store.store import DEFAULT_STORE, FORMAT, SCHEMA, STORE_VARIABLE, Store, format_of
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ def _store_of(session: Session) -> Store:
 @click.pass_obj
 def info(session: Session, /, as_json: bool) -> None:
     """Say where the store is, its format, and what takes room in it."""
-    from leadline.plugins.ops.maintenance.contents import Contents
-
     opened = _store_of(session)
     sizes: dict[str, int] = {}
     for name, listed in Contents(opened).files().items():

@@ -115,3 +115,12 @@ def test_a_field_of_the_table_server_that_does_not_exist_is_refused(
     (tmp_path / "leadline.toml").write_text('[server]\nusee = "none"\n')
     assert run(["evaluate", "suite.jsonl", "-e", "bleu"]) == 2
     assert "[server] usee: there is no such field" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["info"], ["verify"], ["gc", "--yes"], ["migrate"], ["backup", "copy.tar"]])
+def test_a_store_that_is_not_there_is_refused_and_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    assert run(["store", *command, "--store", "mistyped"]) == 2
+    assert f"There is no store in {tmp_path / 'mistyped'}." in capsys.readouterr().err
+    assert not [tmp_path / name for name in ("mistyped", "copy.tar") if (tmp_path / name).exists()]

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from leadline.cli.main import run
 from leadline.evaluators.ground import StoreError, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.job import Evaluate
@@ -240,13 +239,3 @@ def test_a_backup_that_fails_leaves_nothing(evaluated: Path, tmp_path: Path) -> 
     with pytest.raises(StoreError, match="cannot be copied"):
         back_up(Store.open(tmp_path / "store"), tmp_path / "copy.tar")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
-@pytest.mark.parametrize("command", [["info"], ["verify"], ["gc", "--yes"], ["migrate"], ["backup", "copy.tar"]])
-def test_a_store_that_is_not_there_is_refused_and_not_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(["store", *command, "--store", "mistyped"]) == 2
-    assert f"There is no store in {tmp_path / 'mistyped'}." in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
