@@ -53,11 +53,15 @@ class Session:
         """Return the seconds since the command began."""
         return round(time.monotonic() - self.began, 2)
 
-    def open_store(self) -> Store:
-        """Open the store."""
+    def open_store(self, *, existing: bool = False) -> Store:
+        """Open the store.
+
+        Args:
+            existing: Refuse one that is not there: a mistyped name must not become a new one, and its copy a backup.
+        """
         from leadline.tasks.store.store import Store
 
-        return Store.open(self.store)
+        return Store.open(self.store, existing=existing)
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: object) -> None:

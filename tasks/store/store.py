@@ -353,10 +353,11 @@ class Store:
     remote: Remote | None = None
 
     @classmethod
-    def open(cls, location: str | os.PathLike[str] | None = None) -> Store:
+    def open(cls, location: str | os.PathLike[str] | None = None, *, existing: bool = False) -> Store:
         """Open the store at a path or URL, by default ``$LEADLINE_STORE`` or ``./.leadline``.
 
-        A folder that does not exist is made for this user alone.
+        Args:
+            existing: Refuse a folder that does not exist, which is else made for this user alone.
 
         Raises:
             UsageError: The URL or path is wrong, or it starts with ``~user`` and there is no such user.
@@ -374,6 +375,12 @@ class Store:
             raise UsageError(
                 f"The store {root} has a ? in its path, at which DuckDB would cut it.",
                 hint="Choose another folder with --store or LEADLINE_STORE.",
+                code=ErrorCode.STORE_LOCATION,
+            )
+        if existing and remote is None and not root.is_dir():
+            raise UsageError(
+                f"There is no store in {root}.",
+                hint="Give the folder of one with --store or LEADLINE_STORE.",
                 code=ErrorCode.STORE_LOCATION,
             )
         try:

@@ -15,7 +15,7 @@ from leadline.evaluators.ground import ErrorCode, UsageError, from_home, in_byte
 from leadline.flows.command.output import clean, print_json, print_table
 from leadline.flows.command.session import Session, say, session_options
 from leadline.plugins.ops.maintenance.contents import Contents
-from leadline.tasks.store.store import DEFAULT_STORE, FORMAT, SCHEMA, STORE_VARIABLE, Store, format_of
+from leadline.tasks.store.store import DEFAULT_STORE, FORMAT, SCHEMA, STORE_VARIABLE, format_of
 
 if TYPE_CHECKING:
     from leadline.plugins.ops.maintenance.garbage import GarbageItem
@@ -27,33 +27,13 @@ SHOWN: Final = 200
 """Lines that a table shows at most."""
 
 
-def _location(session: Session) -> str:
-    return session.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
-
-
-def _store_of(session: Session) -> Store:
-    """Open the store; a mistyped name must not make a new one, and a backup of nothing.
-
-    Raises:
-        UsageError: There is none.
-    """
-    where = _location(session)
-    if "://" not in where and not from_home(where).is_dir():
-        raise UsageError(
-            f"There is no store in {from_home(where).absolute()}.",
-            hint="Give the folder of one with --store or LEADLINE_STORE.",
-            code=ErrorCode.STORE_LOCATION,
-        )
-    return session.open_store()
-
-
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 @click.pass_obj
 def info(session: Session, /, as_json: bool) -> None:
     """Say where the store is, its format, and what takes room in it."""
-    opened = _store_of(session)
+    opened = session.open_store(existing=True)
     sizes: dict[str, int] = {}
     for name, listed in Contents(opened).files().items():
         part = name.partition("/")[0]
@@ -80,7 +60,7 @@ def migrate(session: Session, /) -> int:
     """
     from leadline.plugins.ops.maintenance import integrity
 
-    opened = _store_of(session)
+    opened = session.open_store(existing=True)
     done = damaged = 0
     for name, fault in integrity.migrate(opened):
         done += not fault
@@ -108,7 +88,7 @@ def verify(session: Session, /, repair: bool, as_json: bool) -> int:
     """
     from leadline.plugins.ops.maintenance.integrity import CheckedStore, check_store
 
-    store = _store_of(session)
+    store = session.open_store(existing=True)
     checked = CheckedStore()
     found = []
     for damage in check_store(store, checked, repair=repair):
@@ -166,7 +146,7 @@ def gc(
     from leadline.plugins.ops.maintenance import garbage, retention
 
     wanted = retention.load_retention(keep_last, older_than, keep_tags, scores_older_than)
-    store = _store_of(session)
+    store = session.open_store(existing=True)
     found = list(garbage.drop_garbage(store, wanted)) if yes else garbage.find_garbage(store, wanted)
     freed = sum(item.bytes for item in found)
     if as_json:
@@ -201,7 +181,7 @@ def backup(session: Session, /, target: Path) -> None:
     """
     from leadline.plugins.ops.maintenance.backup import back_up
 
-    store = _store_of(session)
+    store = session.open_store(existing=True)
     made = back_up(store, target.absolute())
     say(f"Copied {made.files:,} files, {in_bytes(made.bytes)}, to {target}.")
     if made.left_out:
@@ -222,7 +202,7 @@ def restore(session: Session, /, source: Path) -> None:
     """
     from leadline.plugins.ops.maintenance import backup as backups
 
-    where = _location(session)
+    where = session.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
     if "://" in where:
         raise UsageError(
             "A backup is restored into a folder.",

@@ -36,6 +36,7 @@ class _ReadingProcess:
         process: Its handle, with the exit code.
         sent: What it sends.
         errors: Its errors: a pipe that nobody reads meanwhile could fill.
+        close: Ends it, if it still runs.
     """
 
     def __init__(self, source: SourceFile) -> None:
